@@ -11,9 +11,11 @@ import click
 from pipeline.manifests.files import manifests_of
 from pipeline.readiness.stage_flow import StageWalk
 from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
+from pipeline.runs.executors import Executor
+from pipeline.runs.plan import RunPlan
 from pipeline.stages.assign import assign, kind_of
 from pipeline.stages.registry import VALIDATING
-from pipeline.stages.stage import Stage, StagePlan
+from pipeline.stages.stage import Stage
 
 from .beside_runs import keep_manifests
 from .commands.policies import refuse_errors
@@ -89,16 +91,16 @@ def use_until_end(stored: StoredRun) -> None:
         command.with_resource(stored.in_use())
 
 
-def walk(own: Context, texts: Texts, workers: int) -> StageWalk:
+def walk(own: Context, texts: Texts, workers: int, executor: Executor | None = None) -> StageWalk:
     """The function with which a command walks the plans of stages.
 
     It shows progress, keeps the given manifests next to a replay, and the run counts as in use until the command ends.
     """
 
-    def walked(stage: Stage[Any, Any], plan: StagePlan, kind: RunKind) -> RunSummary:
+    def walked(stage: Stage[Any, Any], plan: RunPlan, kind: RunKind) -> RunSummary:
         stored = RunStore(own.lake).run(plan.run_id)
         with own.progress(f"replaying {stage.readiness.words.things}") as step, stored.owned():
-            summary = stage.run(plan, own.lake, workers, step, kind)
+            summary = stage.run(plan, own.lake, workers, step, kind, executor)
             if kind is not RunKind.TRIAL:
                 use_until_end(stored)
         own.note_defects(summary.defects)

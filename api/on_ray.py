@@ -19,7 +19,7 @@ import typer
 from ingest.errors import InputError
 
 if TYPE_CHECKING:
-    from pipeline.replay.executors import Executor
+    from pipeline.runs.executors import Executor
 
 On = Annotated[
     str | None,
@@ -125,7 +125,7 @@ def _store_folder(folder: str) -> str:
 
 
 def _executor(ray: Any, on: str, workers: int | None) -> Executor:
-    from pipeline.replay.on_ray import OnRay
+    from pipeline.runs.on_ray import OnRay
 
     cores = int(ray.cluster_resources().get("CPU", 0))
     if cores < 1:

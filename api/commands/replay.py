@@ -33,12 +33,13 @@ from pipeline.replay import (
     run_replay,
     start_processes,
 )
-from pipeline.replay.executors import Executor
 from pipeline.report.texts import yaml_text
 from pipeline.runs import RunKind, RunStore, RunSummary
+from pipeline.runs.executors import Executor
+from pipeline.runs.plan import RunPlan
 from pipeline.stages.conditions.matrix import matrix
 from pipeline.stages.registry import CONDITIONS, VALIDATING
-from pipeline.stages.stage import Asked, StagePlan
+from pipeline.stages.stage import Asked
 from queries import open_lake
 from queries.catalog import LakeFiles
 
@@ -114,19 +115,17 @@ def command(
     old_texts = read_texts(against) if against else []
     base = _Base(old_texts, against_log, cluster)
     replays = []
-    if given.judges_policies:
-        new = chosen_texts(own, texts, from_log, cluster, version)
-        with nullcontext() if on is None or plan else connected(on, workers) as executor:
-            replays.append(_replay_policies(own, new, base, asked, workers, plan, executor))
     before = given_of(old_texts) if old_texts else None
     count = workers_or_default(own, workers)
-    if on is not None and given.stages:
-        own.warn(f"--on {on} is for policies: this process judges {', '.join(stage.name for stage, _ in given.stages)}")
-    for stage, rules in given.stages:
-        old = before.rules_of(stage) if before is not None else None
-        if against_log is not None and before is None:
-            old = rules_as_of(own, stage, rules, against_log, cluster, only_given)
-        replays.append(replay_stage(own, stage, rules, asked, texts, old, count, plan))
+    with nullcontext() if on is None or plan else connected(on, workers) as executor:
+        if given.judges_policies:
+            new = chosen_texts(own, texts, from_log, cluster, version)
+            replays.append(_replay_policies(own, new, base, asked, workers, plan, executor))
+        for stage, rules in given.stages:
+            old = before.rules_of(stage) if before is not None else None
+            if against_log is not None and before is None:
+                old = rules_as_of(own, stage, rules, against_log, cluster, only_given)
+            replays.append(replay_stage(own, stage, rules, asked, texts, old, count, plan, executor))
     if plan:
         for each in replays:
             _print_plan(each.plan, output)
@@ -191,7 +190,7 @@ def _replay_policies(
     return Replayed(planned, verdicts, tuple(tables))
 
 
-def _print_plan(plan: StagePlan, output: Format) -> None:
+def _print_plan(plan: RunPlan, output: Format) -> None:
     """The plan: for a terminal a summary, for a program the whole document, or its counts as tables."""
     match output:
         case Format.TABLE | Format.WIDE:

@@ -42,7 +42,7 @@ def serve_in_forks(serve: Callable[[], int], on_restart: Callable[[], None]) -> 
 
 def _forked(serve: Callable[[], int]) -> int:
     # Imported here, because it imports the pipeline; by now that is loaded.
-    from pipeline.replay.lifetime import end_with_parent
+    from pipeline.runs.lifetime import end_with_parent
 
     loader = os.getpid()
     child = os.fork()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ingest.errors import HindcastError
 from ingest.maintain import Compacted
-from pipeline.replay.lifetime import end_with_pipe
+from pipeline.runs.lifetime import end_with_pipe
 
 from .. import priorities
 from ..damage import ENGINE_ERRORS

@@ -22,7 +22,7 @@ from ingest.holds import hold_files
 from pipeline.authorization import OtherAuthorizers
 from pipeline.readiness.explaining.explain import Asked
 from pipeline.readiness.explaining.explanation import Explanation
-from pipeline.replay.lifetime import end_with_pipe
+from pipeline.runs.lifetime import end_with_pipe
 from queries import open_lake
 
 from .. import priorities

@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from typing import TypeAlias
 
-from pipeline.replay.lifetime import end_with_parent
+from pipeline.runs.lifetime import end_with_parent
 
 EXPLAINER, REPLAYER = "api.work.explainer", "api.work.replayer"
 _context = multiprocessing.get_context("forkserver")

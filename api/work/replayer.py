@@ -32,11 +32,12 @@ from pipeline.readiness.flow import Asked, make_report
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.readiness.stage_flow import Wanted, make_stage_report, run_stage
 from pipeline.replay import ReplayPlan, Window, plan_replay
-from pipeline.replay.lifetime import end_with_pipe
 from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
+from pipeline.runs.lifetime import end_with_pipe
+from pipeline.runs.plan import RunPlan
 from pipeline.stages.registry import VALIDATING
 from pipeline.stages.stage import Asked as StageAsked
-from pipeline.stages.stage import Stage, StagePlan
+from pipeline.stages.stage import Stage
 from queries import open_lake
 
 from .. import priorities
@@ -164,7 +165,7 @@ def _replay_stage(lake: Path, given: Given, stage: Stage[Any, Any], task: Task, 
     """Replay the manifests of another stage, and report on them."""
     order = task.order
 
-    def walk(stage: Stage[Any, Any], plan: StagePlan, kind: RunKind) -> RunSummary:
+    def walk(stage: Stage[Any, Any], plan: RunPlan, kind: RunKind) -> RunSummary:
         if kind is RunKind.REPLAY:
             _tell_run(stage, plan, runs)
         return _run_stage(lake, stage, plan, task.output_bytes_max, kind)
@@ -182,7 +183,7 @@ def _replay_stage(lake: Path, given: Given, stage: Stage[Any, Any], task: Task, 
     return found.summary
 
 
-def _tell_run(stage: Stage[Any, Any], plan: StagePlan, runs: dict[str, str]) -> None:
+def _tell_run(stage: Stage[Any, Any], plan: RunPlan, runs: dict[str, str]) -> None:
     """Report that the run of a plan begins; the first run names the job's result."""
     runs[stage.name] = plan.run_id
     _tell(state=State.RUNNING, run_id=next(iter(runs.values())), runs=runs, planned=plan.requests, done=0)
@@ -220,7 +221,7 @@ def _gate(lake: Path, asked: bytes, output_bytes_max: int, used: ExitStack) -> N
         planned = plan.requests
         return summary
 
-    def stage_run(stage: Stage[Any, Any], plan: StagePlan, kind: RunKind) -> RunSummary:
+    def stage_run(stage: Stage[Any, Any], plan: RunPlan, kind: RunKind) -> RunSummary:
         nonlocal planned
         summary = _run_stage(lake, stage, plan, output_bytes_max, kind)
         if kind is RunKind.TRIAL:
@@ -262,7 +263,7 @@ def _run_plan(lake: Path, plan: ReplayPlan, output_bytes_max: int, kind: RunKind
     return _run_stage(lake, VALIDATING, plan, output_bytes_max, kind)
 
 
-def _run_stage(lake: Path, stage: Stage[Any, Any], plan: StagePlan, output_bytes_max: int, kind: RunKind) -> RunSummary:
+def _run_stage(lake: Path, stage: Stage[Any, Any], plan: RunPlan, output_bytes_max: int, kind: RunKind) -> RunSummary:
     """Walk a plan. Raises LakeError, and TooCostlyError for a run that is too large, which is removed.
 
     Only the requested replay reports how many requests are done; the counts of a calibration or a trial differ.

@@ -21,7 +21,7 @@ from ..admission.policies.decode import BINDING, POLICY
 from ..replay import ReplayPlan
 from ..request import Object
 from ..runs import RunSummary
-from ..runs.summarize import Planned
+from ..runs.plan import RunPlan
 from ..stages.readiness import AS_GIVEN
 from .assess import Key, judge_units
 from .change import Change, ChangedUnit, Fate, FateCount
@@ -45,7 +45,7 @@ class Base:
     `renamed` maps names of its judged things, such as policies, to the names that they have now; the others keep theirs.
     """
 
-    plan: Planned
+    plan: RunPlan
     summary: RunSummary
     verdicts: Path
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -60,11 +60,11 @@ class Base:
         now = {self.renamed.get(name, name): name for name in self.names}
         return now.get(policy)
 
-    def is_same(self, old: str, new: str, plan: Planned) -> bool:
+    def is_same(self, old: str, new: str, plan: RunPlan) -> bool:
         """Whether both versions of a thing are surely equal: a plan is named after all its manifests."""
         return old == new and self.plan.run_id == plan.run_id
 
-    def alike(self, policy: str, plan: Planned) -> str:
+    def alike(self, policy: str, plan: RunPlan) -> str:
         """A thing that has the same content and another name, and is not in the new version; empty unless exactly one fits."""
         return ""
 
@@ -87,14 +87,14 @@ class PolicyBase(Base):
         """The names of its policies, also of those that its plan does not bind."""
         return [each.name for each in self.policies.policies]
 
-    def is_same(self, old: str, new: str, plan: Planned) -> bool:
+    def is_same(self, old: str, new: str, plan: RunPlan) -> bool:
         """Whether both versions of a policy are equal, with their bindings and with the objects that were given with them."""
         if old != new:
             return False
         before, after = Manifests.of(self.policies), Manifests.of(_policies_of(plan))
         return before.others == after.others and _of_policy(before, old) == _of_policy(after, new)
 
-    def alike(self, policy: str, plan: Planned) -> str:
+    def alike(self, policy: str, plan: RunPlan) -> str:
         """See Base; policies are alike if they have the same spec."""
         given = _policies_of(plan)
         new, old = Manifests.of(given), Manifests.of(self.policies)
@@ -104,7 +104,7 @@ class PolicyBase(Base):
         return alike[0] if len(alike) == 1 else ""
 
 
-def _policies_of(plan: Planned) -> PolicySet:
+def _policies_of(plan: RunPlan) -> PolicySet:
     return (plan.policies if isinstance(plan, ReplayPlan) else None) or PolicySet()
 
 
@@ -142,7 +142,7 @@ def judges_before(reader: LakeReader, base: PolicyBase, plan: ReplayPlan) -> dic
     return dict(found)
 
 
-def keep_changes(connection: duckdb.DuckDBPyConnection, plan: Planned) -> None:
+def keep_changes(connection: duckdb.DuckDBPyConnection, plan: RunPlan) -> None:
     """Make the table `changed` from the tables of `keep_before` and `judge_units`."""
     connection.execute(statement("changed"), {"unbound": sorted(_unbound(plan))})
 
@@ -151,7 +151,7 @@ def with_changes(
     connection: duckdb.DuckDBPyConnection,
     entries: Iterable[PolicyReadiness],
     base: Base,
-    plan: Planned,
+    plan: RunPlan,
     rules: ReadinessRules,
 ) -> tuple[tuple[PolicyReadiness, ...], tuple[Change, ...]]:
     """The entries, each with its change and the verdict on it; then the changes of bindings that only the base has.
@@ -167,14 +167,14 @@ def with_changes(
     return tuple(found), tuple(changes.without_entry({(entry.policy, entry.binding) for entry in found}))
 
 
-def _unbound(plan: Planned) -> set[str]:
+def _unbound(plan: RunPlan) -> set[str]:
     return {item.policy for item in plan.bindings if item.binding is None}
 
 
 class _Changes:
     """The rows of this file's queries, by (policy, binding)."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, base: Base, plan: Planned, rules: ReadinessRules) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, base: Base, plan: RunPlan, rules: ReadinessRules) -> None:
         self._base = base
         self._rules = rules
         self._plan = plan

@@ -19,10 +19,11 @@ from ..admission.policies import PolicySet
 from ..derived.whole import losses_of, mixed_names_of, rows_about
 from ..replay import ReplayPlan
 from ..runs import RunStore, RunSummary
+from ..runs.plan import RunPlan
 from ..runs.window import Window
 from ..stages.readiness import StageWords
 from ..stages.registry import VALIDATING
-from ..stages.stage import Stage, StagePlan
+from ..stages.stage import Stage
 from .against import PolicyBase, judges_before, keep_before, keep_changes, with_changes
 from .assess import Key, Row, assess, judge_units
 from .change import Change
@@ -53,7 +54,7 @@ class About:
     window: Window
 
     @classmethod
-    def of(cls, stage: Stage[Any, Any], plan: StagePlan) -> About:
+    def of(cls, stage: Stage[Any, Any], plan: RunPlan) -> About:
         """The run of a plan."""
         return cls(stage.name, stage.readiness.words, plan.kubernetes_version, plan.window)
 

@@ -20,9 +20,10 @@ from ..manifests.files import manifests_of, texts_of
 from ..replay import ReplayPlan, run_replay
 from ..request import Object
 from ..runs import RunKind, RunStore, RunSummary
+from ..runs.plan import RunPlan
 from ..stages.assign import assign
 from ..stages.registry import STAGES, VALIDATING
-from ..stages.stage import Asked, Stage, StagePlan
+from ..stages.stage import Asked, Stage
 from .against import PolicyBase
 from .exempting.manifests import Manifests
 from .flow import Asked as ReportAsked
@@ -65,7 +66,7 @@ class Place:
     step: Callable[[int, int], None] | None = None
     kind: RunKind = RunKind.REPLAY
 
-    def walk(self, stage: Stage[Any, Any], plan: StagePlan, kind: RunKind) -> RunSummary:
+    def walk(self, stage: Stage[Any, Any], plan: RunPlan, kind: RunKind) -> RunSummary:
         """Walk the plan of a stage, in this process and others."""
         return stage.run(plan, self.lake, self.workers, self.step, kind)
 

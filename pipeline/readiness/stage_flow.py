@@ -17,7 +17,8 @@ from queries import LakeReader, open_lake
 from queries.catalog import LakeFiles
 
 from ..runs import RunKind, RunStore, RunSummary
-from ..stages.stage import Asked, Stage, StagePlan
+from ..runs.plan import RunPlan
+from ..stages.stage import Asked, Stage
 from .against import Base
 from .assess import judge_units
 from .build import About
@@ -32,7 +33,7 @@ from .rules import ReadinessRules
 from .sql import statement
 
 # How a caller walks the plan of a stage: with progress and with bounds.
-StageWalk: TypeAlias = Callable[[Stage[Any, Any], StagePlan, RunKind], RunSummary]
+StageWalk: TypeAlias = Callable[[Stage[Any, Any], RunPlan, RunKind], RunSummary]
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class StageRun:
     stage: Stage[Any, Any]
     rules: Any
     asked: Asked
-    plan: StagePlan
+    plan: RunPlan
     summary: RunSummary
 
     def verdicts(self, lake: Path) -> Path:
@@ -75,7 +76,7 @@ def run_stage(
 ) -> StageRun:
     """Plan and walk the run of some rules over a lake, or over these files of it, or those that a reader sees. Raises LakeError."""
     with nullcontext(reader) if reader is not None else closing(open_lake(lake, files=files)) as seen:
-        plan: StagePlan = stage.plan(seen, rules, asked)
+        plan: RunPlan = stage.plan(seen, rules, asked)
     return StageRun(stage, rules, asked, plan, walk(stage, plan, kind))
 
 
@@ -171,7 +172,7 @@ def _tried(lake: Path, run: StageRun, reader: LakeReader, walk: StageWalk) -> Tr
 
 
 @contextmanager
-def trial(lake: Path, stage: Stage[Any, Any], plan: StagePlan, walk: StageWalk) -> Iterator[Path]:
+def trial(lake: Path, stage: Stage[Any, Any], plan: RunPlan, walk: StageWalk) -> Iterator[Path]:
     """The verdicts of a plan, while the context lasts. A run that was complete before stays; see trial.trial_run."""
     run = RunStore(lake).run(plan.run_id)
     with run.tried(plan.to_json(), lambda: walk(stage, plan, RunKind.TRIAL)) as verdicts:

@@ -23,8 +23,9 @@ from queries import LakeReader
 from ..admission.policies import PolicySet
 from ..replay import Window
 from ..runs import RunKind, RunSummary
+from ..runs.plan import RunPlan
 from ..stages.registry import VALIDATING
-from ..stages.stage import Asked, Stage, StagePlan
+from ..stages.stage import Asked, Stage
 from .assess import judge_units
 from .counting.fidelity import NOT_COMPARED
 from .exempting.manifests import Manifests
@@ -144,8 +145,8 @@ class Watch:
         # A plan over no time names all that a stage judges by, and counts nothing.
         return [(item.policy, item.binding) for item in self._plan(stage, rules, _NO_TIME).bindings]
 
-    def _plan(self, stage: Stage[Any, Any], rules: Any, window: Window) -> StagePlan:
-        plan: StagePlan = stage.plan(self.reader, rules, Asked(window, self.kubernetes_version, replaces_all=self.replaces_all))
+    def _plan(self, stage: Stage[Any, Any], rules: Any, window: Window) -> RunPlan:
+        plan: RunPlan = stage.plan(self.reader, rules, Asked(window, self.kubernetes_version, replaces_all=self.replaces_all))
         return plan
 
     def look(self, cursor: Cursor, tell: Callable[[FirstDenial], None], keep: Callable[[Cursor], None]) -> bool:
@@ -201,7 +202,7 @@ class Watch:
     def _judge_stage(self, stage: Stage[Any, Any], rules: Any, window: Window) -> tuple[Sequence[Row], Sequence[Row]]:
         plan = self._plan(stage, rules, window)
 
-        def walk(stage: Stage[Any, Any], plan: StagePlan, kind: RunKind) -> RunSummary:
+        def walk(stage: Stage[Any, Any], plan: RunPlan, kind: RunKind) -> RunSummary:
             workers = self.workers if plan.requests > _REQUESTS_FOR_WORKERS else 1
             summary = stage.run(plan, self.lake, workers, None, kind)
             self.note(summary.defects)

@@ -1,5 +1,6 @@
 """Replay: plan, run, compare."""
 
+from ..runs.processes import default_workers, start_processes
 from ..runs.verdict import VERDICTS
 from ..runs.window import Window
 from .compare import Agreement, Confusion, Outcome, compare_with_log, confusion, disagreements, version_hint
@@ -7,7 +8,6 @@ from .difference import ExpressionDifference, RequestDifference, difference, req
 from .execute import run_replay
 from .plan import ReplayPlan
 from .planning import plan_replay
-from .processes import default_workers, start_processes
 from .recorded import plan_replay_from_log, policies_as_of
 
 __all__ = [

@@ -18,10 +18,12 @@ from ..authorization import OtherAuthorizers
 from ..derived.facts import facts_of
 from ..derived.kept import NONE, Keeping, Unit
 from ..derived.whole import classes_of
+from ..runs.executors import PART_EVENTS
+from ..runs.plan import PlannedRule
 from ..runs.window import Window, lake_digest
 from .authorizers import other_authorizers as recorded_authorizers
 from .lanes import LaneName, reads_version
-from .plan import PART_EVENTS, PlannedBinding, ReplayPlan, RequestClass
+from .plan import ReplayPlan, RequestClass
 
 # The lane name of requests that no policy can judge.
 _NO_LANE = LaneName("", "", "", "", "", "")
@@ -149,7 +151,7 @@ def _reads_old_object(entry: Entry) -> bool:
     return is_read or any(selector and selector.requirements for selector in selectors)
 
 
-def _bindings(compiled: CompiledSet, policies: PolicySet, classes: Iterable[RequestClass]) -> Iterator[PlannedBinding]:
+def _bindings(compiled: CompiledSet, policies: PolicySet, classes: Iterable[RequestClass]) -> Iterator[PlannedRule]:
     requests: Counter[str] = Counter()
     for item in classes:
         names = {entry.policy.policy.name for target in item.targets() for entry, _ in compiled.candidates(target)}
@@ -161,7 +163,7 @@ def _bindings(compiled: CompiledSet, policies: PolicySet, classes: Iterable[Requ
         if not policies.bindings_of(policy):
             actions[policy.name, None] = ()
     for (name, bound), chosen in actions.items():
-        yield PlannedBinding(name, bound, chosen, requests[name])
+        yield PlannedRule(name, bound, chosen, requests[name])
 
 
 def _requests(recorded: Iterable[_Recorded], concerned: Iterable[RequestClass]) -> int:

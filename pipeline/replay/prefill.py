@@ -20,12 +20,13 @@ from ..admission.policies.model import PolicySet
 from ..cel.readset import Reads, ReadSet
 from ..derived.facts import facts_of
 from ..derived.kept import Store
+from ..runs.executors import Executor
 from ..runs.kinds import unused
+from ..runs.local import LocalProcesses
+from ..runs.running import collecting_seldom
 from ..runs.window import Window
-from .execute import Crew, collecting_seldom
-from .executors import Executor
+from .execute import ReplayCrew
 from .lanes import Lane, LaneName
-from .local import LocalProcesses
 from .plan import ReplayPlan, RequestClass
 from .worker import Replayer
 
@@ -83,7 +84,7 @@ def _prefill(reader: LakeReader, lake: Path, parts: Path, stopped: Callable[[], 
 
     derived = parts.parent.stat()
     try:
-        with closing(Crew(_plan(reader), reader, lake, parts, executor, _replayer)) as crew:
+        with closing(ReplayCrew(_plan(reader), reader, lake, parts, executor, _replayer)) as crew:
             for _ in crew.keep(has_grown):
                 if stopped():
                     return False

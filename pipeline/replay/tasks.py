@@ -7,10 +7,10 @@ are found, slice by slice. Last, the requests that wait for this history are jud
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,12 +19,12 @@ from queries import LakeReader
 from ..derived.inputs import Piece
 from ..derived.kept import NONE, Covered, Groups, Keeping
 from ..derived.touched import one_chunk
+from ..runs.parts import Counts, counts_of, making, parts_of, write_settled
 from ..runs.verdicts import VerdictBuilder
 from ..runs.window import Window
 from .collector import Collector
 from .earlier import ASKED
 from .keeping import TakenOver
-from .parts import Counts, counts_of, making, take, write_settled
 from .plan import ReplayPlan
 from .shelf import ShelfWriter, copy_shelf, entries, read_shelf
 from .slices import Bucket, Slice, bucket_requests, buckets_of, partitions_of, slices_of
@@ -37,23 +37,6 @@ _WAITING, _WRITES, _ASKED = "waiting", "writes", "asked.arrow"
 _NOTHING_KEPT = Keeping()
 _TOUCHED = "touched.arrow"
 _OBJECTS = pa.schema([pa.field("object", pa.uint64())])
-
-
-class Task(Protocol):
-    """One part to be made."""
-
-    @property
-    def name(self) -> str:
-        """The name of the part's folder."""
-        ...
-
-    def done(self, parts: Path) -> Counts | None:
-        """The counts of the part's requests; None if the part is not made yet."""
-        ...
-
-    def do(self, replayer: Replayer, parts: Path, crew: Path) -> None:
-        """Make the part, in the folder of its crew first: see parts.making."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,16 +263,6 @@ def walk_all(replayer: Replayer, plan: ReplayPlan, reader: LakeReader, collector
             yield bucket.walk(replayer, collector, parts, parts)
 
 
-def parts_of(parts: Path, kind: str = "") -> list[Path]:
-    """The parts that are made, in their order; of one kind, or all."""
-    return sorted(part for part in parts.glob(f"{kind}*") if part.is_dir() and not part.suffix)
-
-
-def settled_parts(parts: Path) -> list[Path]:
-    """The parts that hold verdicts, in their order."""
-    return [*parts_of(parts, _KEPT), *parts_of(parts, _KEPT_INPUTS), *parts_of(parts, _BUCKET), *parts_of(parts, _SLICE)]
-
-
 def keeping_parts(parts: Path) -> list[Path]:
     """The parts that hold requests to be kept."""
     return [*parts_of(parts, _SLICE), *parts_of(parts, _BUCKET)]
@@ -310,11 +283,6 @@ def read_touched(parts: Path) -> pa.Array[Any]:
         return NONE
 
 
-def run_files(parts: Path) -> list[Path]:
-    """The files that several tasks of a run read in the folder of its parts."""
-    return [file for name in (_TOUCHED, _ASKED) if (file := parts / name).exists()]
-
-
 def _read_asked(folder: Path) -> pa.Table:
     with pa.ipc.open_file(str(folder / _ASKED)) as file:
         return file.read_all()
@@ -325,14 +293,6 @@ def _write_asked(folder: Path, asked: pa.Table) -> None:
     with pa.ipc.new_file(str(unfinished), ASKED) as file:
         file.write_table(asked)
     unfinished.replace(folder / _ASKED)
-
-
-def work_through(replayer: Callable[[], Replayer], tasks: Iterable[Task], parts: Path, crew: Path) -> Iterator[Task]:
-    """Do the tasks that no other process of the crew takes; yields each when its part is in place."""
-    for task in tasks:
-        if take(crew, task.name):
-            task.do(replayer(), parts, crew)
-            yield task
 
 
 def _is_shelf(part: Path, name: str) -> bool:

@@ -31,13 +31,13 @@ from ..history.reconstruct import NotReplayed, admission_requests, told_by_recor
 from ..history.versions import LogVersions
 from ..history.world import LogHistory
 from ..request import AdmissionRequest
+from ..runs.parts import Settled
 from ..runs.verdicts import IDENTITY, JUDGED, Judged, VerdictBuilder
 from ..runs.window import Window
 from .collector import Collector
 from .earlier import EarlierVersions, asked_of, asked_table
 from .keeping import Keeper
 from .lanes import Lane, LaneName, lane_of
-from .parts import Settled
 from .past import BATCH_ROWS, load_history, param_kinds_of, rows_of
 from .plan import ReplayPlan
 from .planning import register_classes

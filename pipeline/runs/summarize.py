@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping
 
 import duckdb
 
@@ -11,36 +10,13 @@ from ingest.engine import engine_cursor
 
 from ..cel.defects import DEFECT
 from .merge import Merged
+from .plan import RunPlan
 from .sql import statement
 from .summary import BindingSummary, Defect, RunSummary
 
 
-class PlannedRule(Protocol):
-    """A judged thing with one binding (None: without), as a plan lists it."""
-
-    @property
-    def policy(self) -> str: ...
-    @property
-    def binding(self) -> str | None: ...
-    @property
-    def actions(self) -> tuple[str, ...]: ...
-
-
-class Planned(Protocol):
-    """What a summary needs of a plan."""
-
-    @property
-    def run_id(self) -> str: ...
-    @property
-    def requests(self) -> int: ...
-    @property
-    def bindings(self) -> Sequence[PlannedRule]: ...
-    @property
-    def unreadable(self) -> Sequence[tuple[str, str]]: ...
-
-
 def summarize(
-    plan: Planned, run: Merged, evaluated: int, not_evaluated: Mapping[str, int], database: duckdb.DuckDBPyConnection | None = None
+    plan: RunPlan, run: Merged, evaluated: int, not_evaluated: Mapping[str, int], database: duckdb.DuckDBPyConnection | None = None
 ) -> RunSummary:
     """Count the verdicts of a finished run; every planned (policy, binding) has its line, also where nothing matched.
 
@@ -63,7 +39,7 @@ def summarize(
     )
 
 
-def _bindings(plan: Planned, counted: Iterable[tuple[str, str | None, *tuple[int, ...]]]) -> Iterable[BindingSummary]:
+def _bindings(plan: RunPlan, counted: Iterable[tuple[str, str | None, *tuple[int, ...]]]) -> Iterable[BindingSummary]:
     found = {(row[0], row[1]): row[2:] for row in counted}
     for item in plan.bindings:
         yield BindingSummary(item.policy, item.binding, item.actions, *found.pop((item.policy, item.binding), ()))

@@ -6,96 +6,60 @@ question, the stage answers each distinct one, and every request with this quest
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import duckdb
 import pyarrow as pa
 
-from ingest.errors import LakeError
-from queries import LakeReader, open_lake
-from queries.catalog import LakeFiles
+from queries import LakeReader
 
 from ..authorization import OtherAuthorizers
-from ..runs import RunKind, RunStore, RunSummary, StoredRun
-from ..runs.merge import Merged
-from ..runs.summarize import summarize
-from ..runs.verdict import VERDICTS, Verdict
-from ..runs.verdicts import JUDGED, NOTHING, Judged, JudgedPass, VerdictBuilder, VerdictFile, in_arrival_order
+from ..runs import RunKind, RunSummary
+from ..runs.executors import Executor
+from ..runs.local import LocalProcesses
+from ..runs.parts import Counts, Settled, counts_of, making, write_settled
+from ..runs.plan import PlannedRule, RunPlan
+from ..runs.running import Crew, Progress, make_run
+from ..runs.verdict import Verdict
+from ..runs.verdicts import JUDGED, NOTHING, Judged, JudgedPass, VerdictBuilder, in_arrival_order, numbered
 from ..runs.window import Window, lake_digest
 from .readiness import DEFAULT, StageReadiness
-from .shares import in_shares
-from .stage import Asked, Progress
+from .stage import Asked
 
-# Raised when the same plan would give other verdicts, so that older runs do not count as this one.
-FORMAT = 9
 _BATCH_ROWS = 4096
+_PARTS_MAX = 8
+_ASKING_REQUESTS = 200_000  # requests that share questions cost little
 # The columns of a relation of requests, before their question.
 PASS_COLUMNS = ("cluster", "audit_id", "ts", "stage_ts", "pass")
 
 RulesT = TypeVar("RulesT")
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedGroup:
-    """One judged thing, and how many requests may concern it."""
+@dataclass(frozen=True, kw_only=True)
+class GroupedPlan(RunPlan, Generic[RulesT]):
+    """The plan of one run of a grouped stage. `manifests` is the rules as JSON values: it and the lake's content name the run."""
 
-    policy: str
-    binding: str | None
-    actions: tuple[str, ...]
-    requests: int
+    FORMAT = 9
 
-
-@dataclass(frozen=True)
-class GroupedPlan(Generic[RulesT]):
-    """The plan of one run of a grouped stage. `document` is the rules as JSON values: it and the lake's content name the run."""
-
-    stage: str
     rules: RulesT
-    document: Any
-    window: Window
-    kubernetes_version: tuple[int, int]
-    lake_digest: str
-    requests: int
-    bindings: tuple[PlannedGroup, ...]
-    excluded: tuple[tuple[str, int], ...] = ()
-    other_authorizers: tuple[tuple[str, OtherAuthorizers], ...] = ()
+    manifests: Any
     replaces_all: bool = False
-    unreadable: tuple[tuple[str, str], ...] = ()
-    files: LakeFiles | None = field(default=None, compare=False, repr=False)
+    # How many requests are worth a part of the run; None takes what the stage says. The run's name does not depend on it.
+    part_requests: int | None = field(default=None, compare=False, repr=False)
 
-    @property
-    def run_id(self) -> str:
-        """The name of the run: a digest of the plan."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+    def parts(self, requests: int, usual: int) -> int:
+        """Into how many parts so many requests are divided, where usually so many are worth one."""
+        return max(1, min(_PARTS_MAX, requests // (self.part_requests or usual)))
 
-    def to_json(self) -> str:
-        """The plan as one JSON document."""
-        major, minor = self.kubernetes_version
-        document = {
-            "format": FORMAT,
-            "stage": self.stage,
-            "columns": VERDICTS.names,
-            "kubernetes_version": f"{major}.{minor}",
-            "window": {name: moment.isoformat() if moment else None for name, moment in self.window.parameters.items()},
-            "lake": self.lake_digest,
-            "other_authorizers": {cluster: str(others) for cluster, others in self.other_authorizers},
-            "replaces_all": self.replaces_all,
-            "manifests": self.document,
-            "bindings": [
-                {"policy": each.policy, "binding": each.binding, "actions": list(each.actions), "requests": each.requests}
-                for each in self.bindings
-            ],
-            "requests": self.requests,
-            "excluded": [{"reason": reason, "requests": count} for reason, count in self.excluded],
-        }
-        return json.dumps(document, indent=1, sort_keys=True) + "\n"
+    def document(self) -> dict[str, Any]:
+        """See RunPlan."""
+        return super().document() | {"replaces_all": self.replaces_all, "manifests": self.manifests}
 
     def __str__(self) -> str:
         """For a person: counts first, then the requests left out, with reasons."""
@@ -111,24 +75,29 @@ class GroupedPlan(Generic[RulesT]):
 class Judging:
     """Judges the requests of one plan, in one process: by questions that requests share, by the record of each, or both."""
 
-    def questions(self) -> str:
-        """The SQL of a relation with one row per pass of a request that is judged by a question; empty without any.
+    asks = False  # whether requests share questions
 
-        Its columns are PASS_COLUMNS and `question`: a STRUCT of everything that the answer depends on. The method may register
-        tables in the reader's connection for it.
+    def questions(self) -> str:
+        """The SQL of a relation with one row per pass of a request that is judged by a question.
+
+        Its columns are PASS_COLUMNS and `question`: a STRUCT of everything that the answer depends on, equal in every process. The
+        passes of a request have one question. The method may register tables in the reader's connection for it.
         """
-        return ""
+        raise NotImplementedError
 
     def answer(self, question: Mapping[str, Any]) -> Sequence[Verdict]:
         """The verdicts on every pass that has a question; empty if the stage says nothing of it."""
         raise NotImplementedError
 
-    def shares(self, most: int) -> Sequence[Window]:
-        """The other requests in shares, at most so many; none without such requests."""
+    def stretches(self) -> Sequence[Window]:
+        """The stretches of time in which the other requests are judged, each as one part of the run.
+
+        They depend on the plan and the lake alone. An interrupted run loses no more than one part, and processes share them out.
+        """
         return ()
 
-    def records(self, share: Window) -> Iterable[JudgedPass]:
-        """The passes of the other requests of a share, with the verdicts on each."""
+    def records(self, stretch: Window) -> Iterable[JudgedPass]:
+        """The passes of the other requests of a stretch, with the verdicts on each."""
         return ()
 
 
@@ -143,7 +112,7 @@ class GroupedStage(ABC, Generic[RulesT]):
         """The rules as JSON values, without their places in files: equal values give equal verdicts."""
 
     @abstractmethod
-    def groups(self, reader: LakeReader, rules: RulesT, asked: Asked) -> tuple[Sequence[PlannedGroup], int, Mapping[str, int]]:
+    def groups(self, reader: LakeReader, rules: RulesT, asked: Asked) -> tuple[Sequence[PlannedRule], int, Mapping[str, int]]:
         """What the plan lists: the judged things, how many requests will be judged, and how many will not, by reason."""
 
     @abstractmethod
@@ -160,7 +129,7 @@ class GroupedStage(ABC, Generic[RulesT]):
         return GroupedPlan(
             stage=self.name,
             rules=rules,
-            document=self.describe(rules),
+            manifests=self.describe(rules),
             window=asked.window,
             kubernetes_version=asked.kubernetes_version,
             lake_digest=lake_digest(reader, asked.window),
@@ -179,98 +148,104 @@ class GroupedStage(ABC, Generic[RulesT]):
         workers: int = 1,
         progress: Progress | None = None,
         kind: RunKind = RunKind.REPLAY,
+        executor: Executor | None = None,
     ) -> RunSummary:
-        """See stage.Stage. An interrupted run begins again: it takes seconds."""
-        run = RunStore(lake).run(plan.run_id)
-        with run.owned():
-            if (finished := run.finished(plan.to_json())) is not None:
-                with suppress(OSError):  # a lake that may only be read
-                    run.mark(kind)
-                return finished
-            with ExitStack() as held, closing(_reader_of(plan, lake)) as reader:
-                run.parts.mkdir(parents=True, exist_ok=True)
-                held.enter_context(run.in_use())
-                run.mark(kind)
-                run.begin(plan.to_json())
-                parts, evaluated = self._judged(plan, reader, progress, workers)
-                summary = _written(plan, run, parts, evaluated)
-                run.finish(summary)
-            return summary
+        """See stage.Stage."""
+        chosen = executor or LocalProcesses(workers)
 
-    def _judged(
-        self, plan: GroupedPlan[RulesT], reader: LakeReader, progress: Progress | None, workers: int
-    ) -> tuple[list[Judged], int]:
-        """The verdicts on all requests, in parts, and how many requests got one."""
-        judging = self.judging(reader, plan)
-        parts, evaluated = [], 0
-        if questions := judging.questions():
-            judged, evaluated = _answered(judging, questions, plan, reader, progress)
-            parts.append(judged)
-        for judged, requests in in_shares(self, plan, judging, reader, workers):
-            parts.append(judged)
-            evaluated += requests
-            if progress is not None:
-                progress(evaluated, plan.requests)
-        return parts, evaluated
+        def parts(reader: LakeReader, folder: Path) -> Iterator[int]:
+            with closing(Crew(plan, reader, lake, folder, chosen, partial(StageWorker, self))) as crew:
+                worker: StageWorker = crew.own()
+                shares = plan.parts(plan.requests, _ASKING_REQUESTS) if worker.judging.asks else 0
+                stretches = worker.judging.stretches()
+                crew.begin((plan.run_id, reader.files.events, shares, stretches))
+                yield from crew.do([AnswerQuestions(number, shares) for number in range(shares)])
+                yield from crew.do([JudgeStretch(number, each) for number, each in enumerate(stretches)])
+
+        return make_run(plan, lake, kind, parts, progress)
 
 
-def _answered(
-    judging: Judging, questions: str, plan: GroupedPlan[Any], reader: LakeReader, progress: Progress | None
-) -> tuple[Judged, int]:
-    """The verdicts on the requests that are judged by questions, and how many these are."""
-    connection, builder = reader.connection, VerdictBuilder()
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE passes AS {questions}")
-    numbers: list[pa.RecordBatch] = []
-    done = 0
-    asked = connection.sql("SELECT question, count(*) AS passes FROM passes GROUP BY question").to_arrow_table()
-    for batch in asked.to_batches(max_chunksize=_BATCH_ROWS):
-        found = [builder.set_of(judging.answer(question)) for question in batch.column("question").to_pylist()]
-        numbers.append(batch.select(["question"]).append_column("set", pa.array(found, pa.int32())))
-        done += sum(batch.column("passes").to_pylist())
-        if progress is not None:
-            progress(done, plan.requests)
-    sets = pa.Table.from_batches(numbers) if numbers else None
-    if sets is None:
-        return Judged(JUDGED.empty_table(), builder.sets(), builder.verdicts()), 0
-    connection.register("answered", sets)
-    rows = connection.sql(
-        f"SELECT {', '.join(PASS_COLUMNS)}, set FROM passes JOIN answered USING (question) WHERE set <> {NOTHING}"
-    ).to_arrow_table()
-    connection.unregister("answered")
-    judged = in_arrival_order(rows.select(JUDGED.names).cast(JUDGED))
-    evaluated = connection.sql("SELECT count(DISTINCT (cluster, audit_id, ts)) FROM passes").fetchall()[0][0]
-    return Judged(judged, builder.sets(), builder.verdicts()), evaluated
+class StageWorker:
+    """See Worker: one process that judges requests of a plan."""
+
+    def __init__(self, stage: GroupedStage[Any], plan: GroupedPlan[Any], reader: LakeReader) -> None:
+        self.reader = reader
+        self.judging = stage.judging(reader, plan)
+        self._has_passes = False
+
+    def passes(self) -> duckdb.DuckDBPyConnection:
+        """A connection with the table `passes`: what `questions` selects."""
+        if not self._has_passes:
+            self.reader.connection.execute(f"CREATE OR REPLACE TEMP TABLE passes AS {self.judging.questions()}")
+            self._has_passes = True
+        return self.reader.connection
+
+    def close(self) -> None:
+        """See Worker."""
+        self.reader.close()
+
+    def close_sessions(self) -> None:
+        """See Worker: the sessions of a walk end with it."""
 
 
-def _written(plan: GroupedPlan[Any], run: StoredRun, parts: Sequence[Judged], evaluated: int) -> RunSummary:
-    """Write the verdict table; returns the summary."""
-    merged = Merged(parts)
-    with VerdictFile(run.unfinished) as whole:
-        for table in merged.tables(run.run_id):
-            whole.write(table)
-    run.unfinished.replace(run.verdicts)
-    return summarize(plan, merged, evaluated, {})
+@dataclass(frozen=True, slots=True)
+class AnswerQuestions:
+    """See Task: answers each of a share of the distinct questions once, and gives every pass that has it the answer."""
+
+    number: int
+    of: int
+
+    @property
+    def name(self) -> str:
+        """See Task."""
+        return f"questions-{self.number:06}"
+
+    def done(self, parts: Path) -> Counts | None:
+        """See Task."""
+        return counts_of(parts / self.name)
+
+    def do(self, worker: StageWorker, parts: Path, crew: Path) -> None:
+        """See Task."""
+        with making(parts, self.name, crew) as folder:
+            write_settled(self._answered(worker.judging, worker.passes()), folder)
+
+    def _answered(self, judging: Judging, connection: duckdb.DuckDBPyConnection) -> Settled:
+        builder = VerdictBuilder()
+        numbers: list[pa.RecordBatch] = []
+        share = f"hash(question) % {self.of} = {self.number}"
+        asked = connection.sql(f"SELECT question FROM passes WHERE {share} GROUP BY question").to_arrow_table()
+        for batch in asked.to_batches(max_chunksize=_BATCH_ROWS):
+            found = [builder.set_of(judging.answer(question)) for question in batch.column("question").to_pylist()]
+            numbers.append(batch.append_column("set", pa.array(found, pa.int32())))
+        if not numbers:
+            return Settled(Judged(JUDGED.empty_table(), builder.sets(), builder.verdicts()), 0, {})
+        connection.register("answered", pa.Table.from_batches(numbers))
+        rows = connection.sql(
+            f"SELECT {', '.join(PASS_COLUMNS)}, set FROM passes JOIN answered USING (question) WHERE set <> {NOTHING}"
+        ).to_arrow_table()
+        connection.unregister("answered")
+        judged = in_arrival_order(rows.select(JUDGED.names).cast(JUDGED))
+        requests = connection.sql(f"SELECT count(DISTINCT (cluster, audit_id, ts)) FROM passes WHERE {share}").fetchall()[0][0]
+        return Settled(Judged(judged, builder.sets(), builder.verdicts()), requests, {})
 
 
-def _reader_of(plan: GroupedPlan[Any], lake: Path) -> LakeReader:
-    """A reader of the plan's files, or of files with the same content if those were merged or moved."""
-    if plan.files is not None and plan.files.are_there():
-        return open_lake(lake, files=plan.files)
-    reader = open_lake(lake, cluster=plan.files.cluster if plan.files else "")
-    if lake_digest(reader, plan.window) == plan.lake_digest:
-        return reader
-    reader.close()
-    raise LakeError(f"{lake} has changed since this replay was planned, and files of then are gone", "plan it again")
+@dataclass(frozen=True, slots=True)
+class JudgeStretch:
+    """See Task: judges the requests of a stretch of time by their own records."""
 
+    number: int
+    stretch: Window
 
-_UNJUDGED = ("source", "written")
+    @property
+    def name(self) -> str:
+        """See Task."""
+        return f"stretch-{self.number:06}"
 
+    def done(self, parts: Path) -> Counts | None:
+        """See Task."""
+        return counts_of(parts / self.name)
 
-def as_json(value: Any) -> Any:
-    """Rules as JSON values, without their places in files and their manifests, which do not change their meaning."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = (each.name for each in dataclasses.fields(value) if each.init and each.name not in _UNJUDGED)
-        return {name: as_json(getattr(value, name)) for name in names}
-    if isinstance(value, (list, tuple, frozenset, set)):
-        return [as_json(item) for item in (sorted(value) if isinstance(value, (set, frozenset)) else value)]
-    return value
+    def do(self, worker: StageWorker, parts: Path, crew: Path) -> None:
+        """See Task."""
+        with making(parts, self.name, crew) as folder:
+            write_settled(Settled(*numbered(worker.judging.records(self.stretch)), {}), folder)

@@ -6,22 +6,21 @@ run: see pipeline/runs. One run is of one stage; what one command asks of severa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
 from queries import LakeReader
-from queries.catalog import LakeFiles
 
 from ..authorization import OtherAuthorizers
 from ..manifests.documents import Document
 from ..runs import RunKind, RunSummary
-from ..runs.summarize import Planned
+from ..runs.executors import Executor
+from ..runs.plan import RunPlan
+from ..runs.running import Progress
 from ..runs.window import Window
 from .readiness import StageReadiness
-
-Progress = Callable[[int, int], None]  # is called with how many requests are done, and how many are planned
 
 
 class Kind(NamedTuple):
@@ -47,41 +46,8 @@ class Asked:
     with_objects: bool = False
 
 
-class StagePlan(Planned, Protocol):
-    """The plan of one run: its requests and rules, counted before any request is judged. Its digest names the run."""
-
-    @property
-    def stage(self) -> str:
-        """The name of the stage."""
-        ...
-
-    @property
-    def window(self) -> Window:
-        """The time of the requests."""
-        ...
-
-    @property
-    def kubernetes_version(self) -> tuple[int, int]:
-        """The API server's minor version."""
-        ...
-
-    @property
-    def files(self) -> LakeFiles | None:
-        """The lake's files at planning; the run reads these."""
-        ...
-
-    @property
-    def excluded(self) -> Sequence[tuple[str, int]]:
-        """Requests that will not be judged, by reason."""
-        ...
-
-    def to_json(self) -> str:
-        """The plan as one JSON document."""
-        ...
-
-
 RulesT = TypeVar("RulesT")
-PlanT = TypeVar("PlanT", bound=StagePlan)
+PlanT = TypeVar("PlanT", bound=RunPlan)
 
 
 class Stage(Protocol[RulesT, PlanT]):
@@ -117,6 +83,17 @@ class Stage(Protocol[RulesT, PlanT]):
         """Count the requests that the rules concern, and name the run."""
         ...
 
-    def run(self, plan: PlanT, lake: Path, workers: int, progress: Progress | None, kind: RunKind) -> RunSummary:
-        """Judge the requests of a plan, or return the summary of the same run if it is complete. Raises LakeError."""
+    def run(
+        self,
+        plan: PlanT,
+        lake: Path,
+        workers: int,
+        progress: Progress | None,
+        kind: RunKind,
+        executor: Executor | None = None,
+    ) -> RunSummary:
+        """Judge the requests of a plan, or return the summary of the same run if it is complete: see runs/running.py.
+
+        `executor` does the work; by default so many `workers` of this machine. Raises LakeError.
+        """
         ...

@@ -371,7 +371,7 @@ def test_a_command_without_enough_memory_says_so(lake: Path) -> None:
 def test_a_replay_ends_with_its_server_whatever_it_is_doing(lake: Path) -> None:
     """The server is killed, and the replay neither reads its input nor lets another thread run."""
     deaf = (
-        "import os; from pipeline.replay.lifetime import end_with_parent; end_with_parent(os.getppid()); "
+        "import os; from pipeline.runs.lifetime import end_with_parent; end_with_parent(os.getppid()); "
         "print(os.getpid(), flush=True); sum(range(10**12))"
     )
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {deaf!r}])"

@@ -16,14 +16,16 @@ from pipeline.manifests.documents import Document
 from pipeline.readiness.stage_flow import run_stage
 from pipeline.replay import request_difference
 from pipeline.runs import RunKind, RunStore, RunSummary
+from pipeline.runs.executors import Executor
 from pipeline.runs.export import export
 from pipeline.runs.flips import flips
+from pipeline.runs.plan import RunPlan
 from pipeline.stages.conditions.difference import changes
 from pipeline.stages.conditions.figures import decided, reads
 from pipeline.stages.mutating.summary import Told, changed_paths, mutated, not_applied
 from pipeline.stages.registry import CONDITIONS, MUTATING, SCHEMA, WEBHOOKS
 from pipeline.stages.schema.replay.figures import figures
-from pipeline.stages.stage import Asked, Stage, StagePlan
+from pipeline.stages.stage import Asked, Stage
 from pipeline.stages.webhooks.interception import interception, reasons
 from queries import LakeReader, open_lake
 
@@ -39,7 +41,7 @@ from .webhook_tables import interception_tables
 class Replayed:
     """A plan, and after its run the verdicts and the tables about them."""
 
-    plan: StagePlan
+    plan: RunPlan
     verdicts: Path
     tables: tuple[Table, ...] = ()
 
@@ -53,6 +55,7 @@ def replay_stage(
     old_rules: Any,
     workers: int,
     is_plan: bool,
+    executor: Executor | None,
 ) -> Replayed:
     """Replay the rules of a stage over the recorded requests, and compare them with those of the version before, if any.
 
@@ -65,7 +68,7 @@ def replay_stage(
         with closing(open_lake(own.lake)) as reader:
             plan = stage.plan(reader, rules, asked)
         return Replayed(plan, RunStore(own.lake).run(plan.run_id).verdicts)
-    walked = walk(own, texts, workers)
+    walked = walk(own, texts, workers, executor)
     found = run_stage(own.lake, stage, rules, asked, walked, RunKind.REPLAY)
     verdicts = found.verdicts(own.lake)
     with closing(open_lake(own.lake, files=found.plan.files)) as reader:

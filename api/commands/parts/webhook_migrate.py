@@ -13,8 +13,9 @@ from pipeline.admission.policies import PolicySet
 from pipeline.readiness.counting.bounds import upper_bound
 from pipeline.replay import policies_as_of
 from pipeline.runs import RunKind, RunStore
+from pipeline.runs.plan import RunPlan
 from pipeline.stages.registry import WEBHOOKS
-from pipeline.stages.stage import Asked, StagePlan
+from pipeline.stages.stage import Asked
 from pipeline.stages.webhooks import Configuration
 from pipeline.stages.webhooks.as_of import configurations_as_of
 from pipeline.stages.webhooks.migration import BOTH_DENY, Comparison, claim, compare, denials_since
@@ -45,7 +46,7 @@ def migrate(own: Context, name: str, files: Sequence[Path], asked: Asked) -> lis
     return [*_tables(webhook, found), _steps_table(seen)]
 
 
-def replay_recorded(own: Context, webhook: str, asked: Asked) -> StagePlan:
+def replay_recorded(own: Context, webhook: str, asked: Asked) -> RunPlan:
     """Replay the webhooks that the log shows. Raises InputError if none has this name."""
     reader = open_lake(own.lake)
     try:

@@ -23,9 +23,10 @@ from ...manifests.documents import Document
 from ...replay.authorizers import other_authorizers
 from ...replay.past import load_history
 from ...request import Grade, Unknown
+from ...runs.plan import PlannedRule
 from ...runs.verdict import INSUFFICIENT, Flip
 from ...runs.verdict import Row as VerdictRow
-from ..grouped import GroupedPlan, GroupedStage, Judging, PlannedGroup
+from ..grouped import GroupedPlan, GroupedStage, Judging
 from ..stage import Asked, Kind
 from .asked import bodies_asked, event_row, gather_asked, passes_sql, register_moments, register_settled
 from .judging import Judged, judge, recorded_of, settles
@@ -108,12 +109,12 @@ class Authorization(GroupedStage[Proposal]):
         """See GroupedStage."""
         return rules.document
 
-    def groups(self, reader: LakeReader, rules: Proposal, asked: Asked) -> tuple[Sequence[PlannedGroup], int, Mapping[str, int]]:
+    def groups(self, reader: LakeReader, rules: Proposal, asked: Asked) -> tuple[Sequence[PlannedRule], int, Mapping[str, int]]:
         """See GroupedStage."""
         within = "($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)"
         count = f"SELECT count(*) FROM requests WHERE ts IS NOT NULL AND {within}"
         ((requests,),) = reader.connection.execute(count, asked.window.parameters).fetchall()
-        return (PlannedGroup(NAME, None, ("Deny",), requests),), requests, {}
+        return (PlannedRule(NAME, None, ("Deny",), requests),), requests, {}
 
     def others(self, reader: LakeReader, asked: Asked) -> tuple[tuple[str, OtherAuthorizers], ...]:
         """See GroupedStage."""
@@ -130,6 +131,8 @@ def _clusters(reader: LakeReader) -> list[str]:
 
 class Questions(Judging):
     """See Judging. What a request asks of the authorizers is known from its columns; only some bodies matter."""
+
+    asks = True
 
     def __init__(self, reader: LakeReader, plan: GroupedPlan[Proposal]) -> None:
         history: LogHistory = load_history(reader, (), plan.window)

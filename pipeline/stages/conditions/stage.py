@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -12,10 +11,11 @@ import pyarrow as pa
 from queries import LakeReader
 
 from ...manifests.documents import Document
+from ...runs.plan import PlannedRule, plain
 from ...runs.verdict import Row
 from ...runs.verdicts import JudgedPass, Place
 from ...runs.window import Window
-from ..grouped import GroupedPlan, GroupedStage, Judging, PlannedGroup
+from ..grouped import GroupedPlan, GroupedStage, Judging
 from ..stage import Asked, Kind
 from .chain import Chain
 from .compiled import Asked as AskedChain
@@ -56,9 +56,9 @@ class Conditions(GroupedStage[Rules]):
 
     def describe(self, rules: Rules) -> Any:
         """See GroupedStage."""
-        return [_plain(each) for each in rules]
+        return [plain(each) for each in rules]
 
-    def groups(self, reader: LakeReader, rules: Rules, asked: Asked) -> tuple[Sequence[PlannedGroup], int, Mapping[str, int]]:
+    def groups(self, reader: LakeReader, rules: Rules, asked: Asked) -> tuple[Sequence[PlannedRule], int, Mapping[str, int]]:
         """See GroupedStage."""
         counts: Counter[str] = Counter()
         judged = left = 0
@@ -66,7 +66,7 @@ class Conditions(GroupedStage[Rules]):
             own = [chain.name for chain in rules if is_about(chain, question)]
             counts.update(dict.fromkeys(own, requests))
             judged, left = (judged + requests, left) if own else (judged, left + requests)
-        found = [PlannedGroup(chain.name, None, ("Deny",), counts[chain.name]) for chain in rules]
+        found = [PlannedRule(chain.name, None, ("Deny",), counts[chain.name]) for chain in rules]
         return found, judged, {_OTHER_QUESTION: left} if left else {}
 
     def judging(self, reader: LakeReader, plan: GroupedPlan[Rules]) -> Judging:
@@ -82,11 +82,11 @@ class _Rulings(Judging):
         self._plan = plan
         self._rows: dict[str, Row] = {}
 
-    def shares(self, most: int) -> Sequence[Window]:
+    def stretches(self) -> Sequence[Window]:
         """See Judging."""
         return (Window(),)
 
-    def records(self, share: Window) -> Iterator[JudgedPass]:
+    def records(self, stretch: Window) -> Iterator[JudgedPass]:
         """See Judging."""
         reader, plan = self._reader, self._plan
         questions = {number: question for number, question, _ in _questions(reader, plan.window.parameters)}
@@ -152,14 +152,3 @@ def _questions(reader: LakeReader, window: Mapping[str, Any]) -> list[tuple[int,
 
 def _numbers(questions: Iterable[int]) -> pa.Table:
     return pa.Table.from_arrays([pa.array(sorted(questions), pa.int64())], names=["number"])
-
-
-def _plain(value: Any) -> Any:
-    """A chain as JSON values, without its places in files, which do not change its meaning."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value) if each.name != "source"}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, (set, frozenset)):
-        return sorted((_plain(item) for item in value), key=repr)
-    return value

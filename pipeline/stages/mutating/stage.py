@@ -17,10 +17,11 @@ from ...history.event import BodyKind, Event, decode_json
 from ...manifests.documents import Document
 from ...replay.authorizers import other_authorizers
 from ...request import AdmissionRequest, Known, Object, Unknown
+from ...runs.plan import PlannedRule, plain
 from ...runs.verdict import Row
 from ...runs.verdicts import JudgedPass
 from ...runs.window import Window, stretches
-from ..grouped import GroupedPlan, GroupedStage, Judging, PlannedGroup, as_json
+from ..grouped import GroupedPlan, GroupedStage, Judging
 from ..in_force import GivenChain
 from ..stage import Asked, Kind
 from .afterwards import Later, judge_later
@@ -34,7 +35,7 @@ from .verdicts import STAGE, Recorded, unknown_request, verdicts_of
 from .walk import Met, Walk, is_refusal
 from .webhooks_between import as_stored, recorded_between
 
-# Fewer requests are judged before another process has started.
+# A part with fewer requests is not worth its reading of their history.
 _REQUESTS_MIN = 500
 
 
@@ -57,16 +58,16 @@ class Mutating(GroupedStage[MutatingRules]):
 
     def describe(self, rules: MutatingRules) -> Any:
         """See GroupedStage."""
-        return as_json(rules)
+        return plain(rules)
 
     def plan(self, reader: LakeReader, rules: MutatingRules, asked: Asked) -> GroupedPlan[MutatingRules]:
         """See stage.Stage."""
         plan = super().plan(reader, rules, asked)
-        return dataclasses.replace(plan, document={"rules": plan.document, "with_objects": asked.with_objects})
+        return dataclasses.replace(plan, manifests={"rules": plan.manifests, "with_objects": asked.with_objects})
 
     def groups(
         self, reader: LakeReader, rules: MutatingRules, asked: Asked
-    ) -> tuple[Sequence[PlannedGroup], int, Mapping[str, int]]:
+    ) -> tuple[Sequence[PlannedRule], int, Mapping[str, int]]:
         """See GroupedStage."""
         chain = Chain(rules, asked.kubernetes_version)
         walk = Walk(reader, asked.window, GivenChain(chain), asked.kubernetes_version)
@@ -80,7 +81,7 @@ class Mutating(GroupedStage[MutatingRules]):
             }
             counts.update(dict.fromkeys(met, item.requests))
         names = [(entry.policy.policy.name, bound.subject.names[1]) for entry in chain.set.entries for bound in entry.bound]
-        return [PlannedGroup(*each, (), counts[each]) for each in names], walk.requests, walk.excluded
+        return [PlannedRule(*each, (), counts[each]) for each in names], walk.requests, walk.excluded
 
     def others(self, reader: LakeReader, asked: Asked) -> tuple[tuple[str, OtherAuthorizers], ...]:
         """See GroupedStage."""
@@ -95,18 +96,18 @@ class _Writes(Judging):
     """See Judging. Requests differ in their objects, so that each is judged by itself."""
 
     def __init__(self, reader: LakeReader, plan: GroupedPlan[MutatingRules]) -> None:
-        self._reader = reader
+        self._reader, self._plan = reader, plan
         chain = Chain(plan.rules, plan.kubernetes_version)
         self._walk = Walk(reader, plan.window, GivenChain(chain), plan.kubernetes_version, dict(plan.other_authorizers))
-        self._judge = _Judge(compile_set(plan.rules.later, plan.kubernetes_version), plan.document["with_objects"])
+        self._judge = _Judge(compile_set(plan.rules.later, plan.kubernetes_version), plan.manifests["with_objects"])
 
-    def shares(self, most: int) -> Sequence[Window]:
+    def stretches(self) -> Sequence[Window]:
         """See Judging."""
-        return stretches(self._reader, self._walk.window, min(most, self._walk.requests // _REQUESTS_MIN))
+        return stretches(self._reader, self._walk.window, self._plan.parts(self._walk.requests, _REQUESTS_MIN))
 
-    def records(self, share: Window) -> Iterator[JudgedPass]:
+    def records(self, stretch: Window) -> Iterator[JudgedPass]:
         """See Judging."""
-        for each in self._walk.judged(self._judge, share):
+        for each in self._walk.judged(self._judge, stretch):
             event = each.event
             yield (event.cluster, event.audit_id, event.ts, event.stage_ts, each.pass_index), each.verdict
 

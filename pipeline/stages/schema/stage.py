@@ -9,9 +9,10 @@ from typing import Any
 from queries import LakeReader
 
 from ...manifests.documents import Document
+from ...runs.plan import PlannedRule
 from ...runs.verdicts import JudgedPass
 from ...runs.window import Window
-from ..grouped import GroupedPlan, GroupedStage, Judging, PlannedGroup
+from ..grouped import GroupedPlan, GroupedStage, Judging
 from ..stage import Asked, Kind
 from .definition import GROUP, KIND
 from .readiness import SchemaReadiness
@@ -44,17 +45,17 @@ class Schemas(GroupedStage[Given]):
         plan = super().plan(reader, rules, asked)
         if not asked.with_objects:
             return plan
-        return dataclasses.replace(plan, document={"definitions": plan.document, "with_objects": True})
+        return dataclasses.replace(plan, manifests={"definitions": plan.manifests, "with_objects": True})
 
-    def groups(self, reader: LakeReader, rules: Given, asked: Asked) -> tuple[Sequence[PlannedGroup], int, Mapping[str, int]]:
+    def groups(self, reader: LakeReader, rules: Given, asked: Asked) -> tuple[Sequence[PlannedRule], int, Mapping[str, int]]:
         """See GroupedStage."""
         walk = _walk(reader, rules, asked.window, asked.kubernetes_version)
         names = served_of(rules.definitions, asked.kubernetes_version)
-        return [PlannedGroup(name, None, (), walk.requests_of(name)) for name in names], walk.requests, {}
+        return [PlannedRule(name, None, (), walk.requests_of(name)) for name in names], walk.requests, {}
 
     def judging(self, reader: LakeReader, plan: GroupedPlan[Given]) -> Judging:
         """See GroupedStage."""
-        return _Writes(_walk(reader, plan.rules, plan.window, plan.kubernetes_version), isinstance(plan.document, dict))
+        return _Writes(_walk(reader, plan.rules, plan.window, plan.kubernetes_version), isinstance(plan.manifests, dict))
 
 
 class _Writes(Judging):
@@ -64,11 +65,11 @@ class _Writes(Judging):
         self._walk = walk
         self._with_objects = with_objects
 
-    def shares(self, most: int) -> Sequence[Window]:
+    def stretches(self) -> Sequence[Window]:
         """See Judging."""
         return (Window(),)
 
-    def records(self, share: Window) -> Iterator[JudgedPass]:
+    def records(self, stretch: Window) -> Iterator[JudgedPass]:
         """See Judging."""
         for each in self._walk.judged():
             event = each.event

@@ -14,8 +14,10 @@ from ...admission.policies.verdict import STAGE
 from ...manifests.documents import Document
 from ...replay import ReplayPlan, plan_replay, run_replay
 from ...runs import RunKind, RunSummary
+from ...runs.executors import Executor
+from ...runs.running import Progress
 from ..readiness import StageReadiness, StageWords
-from ..stage import Asked, Kind, Progress
+from ..stage import Asked, Kind
 
 
 class PolicyReadiness(StageReadiness[PolicySet, ReplayPlan]):
@@ -45,7 +47,13 @@ class Validating:
         return plan_replay(reader, rules, asked.window, asked.kubernetes_version, other_authorizers=asked.other_authorizers)
 
     def run(
-        self, plan: ReplayPlan, lake: Path, workers: int = 1, progress: Progress | None = None, kind: RunKind = RunKind.REPLAY
+        self,
+        plan: ReplayPlan,
+        lake: Path,
+        workers: int = 1,
+        progress: Progress | None = None,
+        kind: RunKind = RunKind.REPLAY,
+        executor: Executor | None = None,
     ) -> RunSummary:
         """See stage.Stage."""
-        return run_replay(plan, lake, workers, progress, kind)
+        return run_replay(plan, lake, workers, progress, kind, executor)

@@ -12,10 +12,11 @@ from queries import LakeReader
 from ...authorization import OtherAuthorizers
 from ...manifests.documents import Document
 from ...replay.authorizers import other_authorizers
+from ...runs.plan import PlannedRule, plain
 from ...runs.verdict import Row
 from ...runs.verdicts import JudgedPass
 from ...runs.window import Window, stretches
-from ..grouped import GroupedPlan, GroupedStage, Judging, PlannedGroup, as_json
+from ..grouped import GroupedPlan, GroupedStage, Judging
 from ..in_force import GivenChain
 from ..stage import Asked, Kind
 from .calling import Call
@@ -27,7 +28,7 @@ from .trace import Trace
 from .verdicts import NAME, recorded_of, row_of
 from .walk import Walk
 
-# Fewer requests are judged before another process has started.
+# A part with fewer requests is not worth its reading of their history.
 _RECORDS_MIN = 10_000
 
 
@@ -57,9 +58,9 @@ class Webhooks(GroupedStage[Rules]):
 
     def describe(self, rules: Rules) -> Any:
         """See GroupedStage."""
-        return rules.value if isinstance(rules, AsRecorded) else as_json(rules)
+        return rules.value if isinstance(rules, AsRecorded) else plain(rules)
 
-    def groups(self, reader: LakeReader, rules: Rules, asked: Asked) -> tuple[Sequence[PlannedGroup], int, Mapping[str, int]]:
+    def groups(self, reader: LakeReader, rules: Rules, asked: Asked) -> tuple[Sequence[PlannedRule], int, Mapping[str, int]]:
         """See GroupedStage."""
         walk = Walk(reader, asked.window, _chains(rules, asked.kubernetes_version), asked.kubernetes_version, is_plan=True)
         counts: Counter[tuple[str, str]] = Counter()
@@ -67,7 +68,7 @@ class Webhooks(GroupedStage[Rules]):
             hooks = {hook for chain in walk.chains.every for target in item.targets() for hook in chain.candidates(target)}
             counts.update(dict.fromkeys(((hook.configuration, hook.webhook.name) for hook in hooks), item.requests))
         names = dict.fromkeys((hook.configuration, hook.webhook.name) for chain in walk.chains.every for hook in chain.webhooks)
-        found = [PlannedGroup(configuration, name, (), counts[configuration, name]) for configuration, name in names]
+        found = [PlannedRule(configuration, name, (), counts[configuration, name]) for configuration, name in names]
         return found, walk.requests, walk.excluded
 
     def others(self, reader: LakeReader, asked: Asked) -> tuple[tuple[str, OtherAuthorizers], ...]:
@@ -86,8 +87,10 @@ def _chains(rules: Rules, version: tuple[int, int]) -> GivenChain[Chain] | None:
 class _Calls(Judging):
     """See Judging. Many calls get equal verdicts."""
 
+    asks = True
+
     def __init__(self, reader: LakeReader, plan: GroupedPlan[Rules]) -> None:
-        self._reader = reader
+        self._reader, self._plan = reader, plan
         chains = _chains(plan.rules, plan.kubernetes_version)
         self._walk = Walk(reader, plan.window, chains, plan.kubernetes_version, dict(plan.other_authorizers))
         self._plain: dict[int, Sequence[Row]] = {}
@@ -103,13 +106,13 @@ class _Calls(Judging):
         """See Judging."""
         return self._plain[question["number"]]
 
-    def shares(self, most: int) -> Sequence[Window]:
+    def stretches(self) -> Sequence[Window]:
         """See Judging."""
-        return stretches(self._reader, self._walk.window, min(most, self._walk.records // _RECORDS_MIN))
+        return stretches(self._reader, self._walk.window, self._plan.parts(self._walk.records, _RECORDS_MIN))
 
-    def records(self, share: Window) -> Iterator[JudgedPass]:
+    def records(self, stretch: Window) -> Iterator[JudgedPass]:
         """See Judging."""
-        for each in self._walk.by_record(share):
+        for each in self._walk.by_record(stretch):
             yield each[:5], self._rows(each.calls, each.trace, each.event.code >= 400)
 
     def _rows(self, calls: Sequence[Call], trace: Trace, was_refused: bool) -> Sequence[Row]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from queries import LakeReader
 
 from ...admission.policies import PolicySet
-from ..stage import StagePlan
+from ...runs.plan import RunPlan
 from .instead import keep_instead
 from .sql import statement
 
@@ -132,7 +132,7 @@ class GivenPolicies(NamedTuple):
 
 def without(
     reader: LakeReader,
-    plan: StagePlan,
+    plan: RunPlan,
     verdicts: Path,
     webhook: str,
     configuration: str | None = None,

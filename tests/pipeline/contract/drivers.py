@@ -24,6 +24,7 @@ from queries import open_lake
 
 KILLED = -signal.SIGKILL
 _SECONDS_MAX = 120.0
+REQUESTS = 2
 
 
 def drive(orders: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -52,9 +53,10 @@ def _run(asked: Mapping[str, Any]) -> None:
 
 
 def cut(plan: Any, part_events: int) -> Any:
-    """A plan in parts of so many events, if its run is made in parts."""
-    has_parts = "part_events" in {field.name for field in dataclasses.fields(plan)}
-    return dataclasses.replace(plan, part_events=part_events) if has_parts else plan
+    """A plan in small parts: policies by the number of events, the other stages by that of requests."""
+    if plan.stage == "validating":
+        return dataclasses.replace(plan, part_events=part_events)
+    return dataclasses.replace(plan, part_requests=REQUESTS)
 
 
 def _main() -> None:

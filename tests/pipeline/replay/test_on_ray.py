@@ -23,15 +23,16 @@ from ingest.lake import Lake
 from ingest.maintain import GRACE_SECONDS, compact, remove_retired
 from pipeline.admission.policies import PolicySet
 from pipeline.replay import ReplayPlan, run_replay
-from pipeline.replay.apart import code_name, make_part, order_of
-from pipeline.replay.executors import Job
 from pipeline.replay.slices import slices_of
 from pipeline.replay.tasks import JudgeSlice
 from pipeline.replay.worker import Replayer
 from pipeline.runs import RunStore
+from pipeline.runs.apart import code_name, make_part, order_of
+from pipeline.runs.executors import Job
 from queries import open_lake
 from tests.ray_cluster import killing, left_with, running_cluster
 
+from ..contract.lakes import NAMES, lake_of, log_lines, made
 from .conftest import CASES
 from .test_replay_run import files, plan_of
 
@@ -71,6 +72,19 @@ def test_a_run_on_a_cluster_equals_a_local_one(on: str, lake: Path, policies: Po
         shutil.rmtree(folder)
         run_replay(plan, lake, executor=executor)  # with the kept history
         assert files(folder) == whole
+
+
+def test_every_stage_runs_on_a_cluster_as_it_runs_here(on: str, tmp_path: Path) -> None:
+    lake = lake_of([log_lines()], tmp_path)
+    names = [name for name in NAMES if name != "validating"]
+    here = {name: made(name, lake) for name in names}
+    for each in here.values():
+        shutil.rmtree(RunStore(lake).run(each.plan.run_id).folder)
+    with connected(on, None) as executor:
+        for name in names:
+            units = executor.traffic.units  # type: ignore[attr-defined]  # Ray's executor counts them, and the protocol has no counts
+            assert made(name, lake, executor=executor).content == here[name].content
+            assert executor.traffic.units > units  # type: ignore[attr-defined]
 
 
 def test_a_worker_that_is_killed_in_a_unit_changes_nothing(on: str, lake: Path, policies: PolicySet) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.replay import default_workers, processes
-from pipeline.replay.processes import end, submit
+from pipeline.replay import default_workers
+from pipeline.runs import processes
+from pipeline.runs.processes import end, submit
 
 
 def asked(*names: str) -> list[str | None]:

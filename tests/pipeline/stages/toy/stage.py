@@ -8,8 +8,9 @@ from typing import Any
 
 from pipeline.manifests.documents import Document
 from pipeline.manifests.fields import Fields
+from pipeline.runs.plan import PlannedRule
 from pipeline.runs.verdict import Flip, Row
-from pipeline.stages.grouped import GroupedPlan, GroupedStage, Judging, PlannedGroup
+from pipeline.stages.grouped import GroupedPlan, GroupedStage, Judging
 from pipeline.stages.stage import Asked, Kind
 from queries import LakeReader
 
@@ -64,10 +65,10 @@ class Toy(GroupedStage[tuple[Budget, ...]]):
 
     def groups(
         self, reader: LakeReader, rules: tuple[Budget, ...], asked: Asked
-    ) -> tuple[Sequence[PlannedGroup], int, Mapping[str, int]]:
+    ) -> tuple[Sequence[PlannedRule], int, Mapping[str, int]]:
         """See GroupedStage."""
         counts = dict(reader.sql("SELECT resource, count(*) FROM requests WHERE verb = 'list' GROUP BY resource").fetchall())
-        found = [PlannedGroup(each.name, None, (), counts.get(each.resource, 0)) for each in rules]
+        found = [PlannedRule(each.name, None, (), counts.get(each.resource, 0)) for each in rules]
         return found, sum(each.requests for each in found), {}
 
     def judging(self, reader: LakeReader, plan: GroupedPlan[tuple[Budget, ...]]) -> Lists:
@@ -77,6 +78,8 @@ class Toy(GroupedStage[tuple[Budget, ...]]):
 
 class Lists(Judging):
     """See Judging. All requests for a list of one length ask the same question."""
+
+    asks = True
 
     def __init__(self, budgets: tuple[Budget, ...]) -> None:
         self._budgets = budgets

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from ingest.errors import LakeError
 from queries.catalog import LakeFiles
 
-from .executors import Job
+from .executors import Job, Task, work_through
 from .processes import share_out, stop
-from .tasks import Task, work_through
 
 # How often to look whether other processes have finished parts, when there is nothing else to do.
 _LOOK_SECONDS = 0.05
@@ -31,7 +30,7 @@ class LocalProcesses:
     def work(self, job: Job, tasks: Sequence[Task]) -> Generator[Task, None, None]:
         """See Executor."""
         processes = min(self.workers, len(tasks)) - 1
-        others = share_out(processes, job.plan, job.reader, job.lake, tasks, job.parts, job.crew) if processes > 0 else []
+        others = share_out(processes, job, tasks) if processes > 0 else []
         try:
             yield from _work_beside(others, job, tasks)
         except BrokenProcessPool as error:

@@ -23,13 +23,11 @@ from queries import LakeReader
 from queries.catalog import LakeFiles
 
 from ..derived.facts import facts_folder
-from ..runs.window import Window, lake_digest
-from .executors import Job, Make
+from .executors import Job, Make, TakesInputs, Task, Worker
 from .parts import making
-from .plan import FORMAT, ReplayPlan
+from .plan import RunPlan
 from .processes import COLLECTING
-from .tasks import JudgeBucket, Task, run_files
-from .worker import Replayer
+from .window import Window, lake_digest
 
 # The content of files, by their paths in the folder of the parts.
 Files: TypeAlias = Mapping[str, bytes]
@@ -42,7 +40,7 @@ _held: dict[bytes, Held] = {}  # of a worker: that of one run
 class Order(NamedTuple):
     """What workers need of a run. `state` names the content of the lake, and `facts` are the facts of published files."""
 
-    plan: ReplayPlan
+    plan: RunPlan
     files: LakeFiles
     make: Make
     state: str
@@ -52,7 +50,7 @@ class Order(NamedTuple):
 class Held(NamedTuple):
     """What a worker keeps of a run until it gets a unit of another run."""
 
-    replayer: Replayer
+    worker: Worker
     folder: tempfile.TemporaryDirectory[str]
 
 
@@ -72,19 +70,19 @@ def is_published(files: LakeFiles) -> bool:
 
 @cache
 def code_name() -> str:
-    """The code that decides about verdicts: its format and digest, and the versions of Python and of libraries."""
+    """The code that decides about verdicts: its digest, and the versions of Python and of libraries."""
     digest = hashlib.sha256()
     for package in _PACKAGES:
         folder = Path(str(import_module(package).__file__)).parent
         for file in sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
             digest.update(f"{package}/{file.relative_to(folder)}\0".encode() + file.read_bytes())
     versions = (f"{name} {metadata.version(name)}" for name in _LIBRARIES)
-    return ", ".join((f"code {digest.hexdigest()[:12]}", f"format {FORMAT}", f"Python {platform.python_version()}", *versions))
+    return ", ".join((f"code {digest.hexdigest()[:12]}", f"Python {platform.python_version()}", *versions))
 
 
 def inputs_of(task: Task, parts: Path) -> Files:
-    """The files that a task reads in addition to those that every task of its stage reads: see `run_files`."""
-    if not isinstance(task, JudgeBucket):
+    """The files that a task reads in addition to those that every task of its stage reads: see `inputs_of_all`."""
+    if not isinstance(task, TakesInputs):
         return {}
     with tempfile.TemporaryDirectory(prefix="hindcast-") as folder:
         task.copy_inputs(parts, Path(folder))
@@ -93,7 +91,7 @@ def inputs_of(task: Task, parts: Path) -> Files:
 
 def inputs_of_all(parts: Path) -> Files:
     """The files that every task of a stage may read."""
-    return {file.name: file.read_bytes() for file in run_files(parts)}
+    return {file.name: file.read_bytes() for file in sorted(parts.glob("*.arrow"))}
 
 
 def make_part(code: str, order: bytes, shared: Files, inputs: Files, task: bytes) -> Files:
@@ -101,12 +99,12 @@ def make_part(code: str, order: bytes, shared: Files, inputs: Files, task: bytes
 
     Raises LakeError if the code or the lake of this worker is not that of the driver, and what the task raises.
     """
-    replayer = _replayer_of(code, order)
+    worker = _worker_of(code, order)
     with tempfile.TemporaryDirectory(prefix="hindcast-") as folder:
         parts = Path(folder)
         _write(parts, {**shared, **inputs})
         unit: Task = pickle.loads(task)
-        unit.do(replayer, parts, parts)
+        unit.do(worker, parts, parts)
         return _read(parts / unit.name)
 
 
@@ -116,12 +114,12 @@ def put_part(parts: Path, crew: Path, name: str, files: Files) -> None:
         _write(folder, files)
 
 
-def _replayer_of(code: str, packed: bytes) -> Replayer:
+def _worker_of(code: str, packed: bytes) -> Worker:
     key = hashlib.sha256(packed).digest()
     if key not in _held:
         _let_go()
         _held[key] = _begin(code, packed)
-    return _held[key].replayer
+    return _held[key].worker
 
 
 def _begin(code: str, packed: bytes) -> Held:
@@ -162,7 +160,7 @@ def _open(order: Order, folder: Path) -> LakeReader:
 
 def _let_go() -> None:
     for held in _held.values():
-        held.replayer.close()
+        held.worker.close()
         held.folder.cleanup()
     _held.clear()
 

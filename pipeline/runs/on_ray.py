@@ -19,8 +19,7 @@ from ingest.errors import HindcastError, LakeError, UnfinishedError
 from queries.catalog import LakeFiles
 
 from .apart import Files, code_name, inputs_of, inputs_of_all, is_published, make_part, order_of, put_part
-from .executors import Job
-from .tasks import Task
+from .executors import Job, Task
 
 # A unit that kills its worker this often is given up.
 TRIES = 3

@@ -26,15 +26,14 @@ from typing import Any, TypeVar
 from ingest.errors import LakeError
 from ingest.lake import Lake
 from ingest.published.target import store_settings
-from queries import LakeReader, open_lake
+from queries import open_lake
 from queries.catalog import LakeFiles
 
 from ..cel.syntax.parse import prepare_parser
+from .executors import PART_EVENTS, Job, Make, Task, Worker, work_through
 from .lifetime import end_with_parent
 from .parts import take
-from .plan import PART_EVENTS, ReplayPlan
-from .tasks import Task, work_through
-from .worker import Replayer
+from .plan import RunPlan
 
 # A replay keeps its objects until the part is done, or drops them at once. Python's default, which searches for cycles among the
 # newest objects every 700 objects and sometimes among all, finds no cycles here and takes long.
@@ -47,16 +46,14 @@ T = TypeVar("T")
 _lock = threading.Lock()
 # By the number of processes, and the settings for stores that they started with: one.
 _pools: dict[tuple[int, frozenset[tuple[str, str]]], ProcessPoolExecutor] = {}
-_held: dict[tuple[str, Path, LakeFiles], Replayer] = {}  # of such a process: one
+_held: dict[tuple[str, Path, LakeFiles], Worker] = {}  # of such a process: one
 
 
-def share_out(
-    processes: int, plan: ReplayPlan, reader: LakeReader, lake: Path, tasks: Sequence[Task], folder: Path, crew: Path
-) -> list[Future[None]]:
+def share_out(processes: int, job: Job, tasks: Sequence[Task]) -> list[Future[None]]:
     """Let this many processes take tasks; each future is done when no task is left."""
     # The processes may have another working folder than this process has now.
-    order = (plan.run_id, plan, lake.absolute(), reader.files.absolute(), tasks, folder.absolute(), crew.absolute())
-    return submit(processes, work, [order] * processes)
+    places = (job.lake.absolute(), job.reader.files.absolute(), job.parts.absolute(), job.crew.absolute())
+    return submit(processes, work, [(job.make, job.plan, tasks, *places)] * processes)
 
 
 def submit(processes: int, function: Callable[..., T], orders: Sequence[tuple[Any, ...]]) -> list[Future[T]]:
@@ -171,26 +168,26 @@ def _undisturbed() -> Iterator[None]:
         before[signal.Signals(signaled)](signaled, frame)
 
 
-def work(run_id: str, plan: ReplayPlan, lake: Path, files: LakeFiles, tasks: Sequence[Task], folder: Path, crew: Path) -> None:
+def work(make: Make, plan: RunPlan, tasks: Sequence[Task], lake: Path, files: LakeFiles, folder: Path, crew: Path) -> None:
     """Do tasks in a worker process until all are taken.
 
     `files` are those that every process of this replay reads: other files may hold the same events, after a merge or a rebuild.
     """
-    key = (run_id, lake, files)
+    key = (plan.run_id, lake, files)
 
-    def replayer() -> Replayer:
+    def worker() -> Worker:
         if key not in _held:
             _let_go()
-            _held[key] = Replayer(plan, open_lake(lake, threads=1, files=files))
+            _held[key] = make(plan, open_lake(lake, threads=1, files=files))
         return _held[key]
 
-    for _ in work_through(replayer, tasks, folder, crew):
+    for _ in work_through(worker, tasks, folder, crew):
         pass
 
 
 def _let_go() -> None:
-    for replayer in _held.values():
-        replayer.close()
+    for worker in _held.values():
+        worker.close()
     _held.clear()
 
 

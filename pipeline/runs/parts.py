@@ -18,8 +18,8 @@ import pyarrow as pa
 from ingest.durable import own_name
 from ingest.errors import LakeError
 
-from ..runs.verdict import VERDICT_VALUES
-from ..runs.verdicts import JUDGED, SETS, Judged
+from .verdict import VERDICT_VALUES
+from .verdicts import JUDGED, SETS, Judged
 
 _COUNTS = "hindcast.counts"
 _CREW = "crew"
@@ -111,6 +111,16 @@ def counts_of(part: Path) -> Counts | None:
         return msgspec.json.decode(told[_COUNTS.encode()], type=Counts)
     except (OSError, pa.ArrowException, KeyError, msgspec.DecodeError):
         return None
+
+
+def parts_of(parts: Path, kind: str = "") -> list[Path]:
+    """The parts that are made, in their order; of one kind, or all."""
+    return sorted(part for part in parts.glob(f"{kind}*") if part.is_dir() and not part.suffix)
+
+
+def settled_parts(parts: Path) -> list[Path]:
+    """The parts that hold verdicts, in their order."""
+    return [part for part in parts_of(parts) if _file(part, "judged").exists()]
 
 
 def read_settled(part: Path) -> Judged:
