@@ -13,7 +13,7 @@ from itertools import islice
 
 import msgspec
 
-from ..errors import InputError
+from .compressed import DamagedError
 
 _DELIMITERS = (",", "\t", ";")
 _FIELD_BYTES_MAX = 256 << 20
@@ -37,7 +37,7 @@ def delimiter_of(probe: bytes) -> str | None:
 
 
 def delimited_lines(name: str, blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Each row as a JSON object on one line. Raises InputError for a table without an end of a quoted value."""
+    """Each row as a JSON object on one line. Raises DamagedError for a table without an end of a quoted value."""
     text = _Lines(blocks)
     delimiter = delimiter_of(text.first.encode()) or ","
     csv.field_size_limit(_FIELD_BYTES_MAX)
@@ -52,7 +52,7 @@ def delimited_lines(name: str, blocks: Iterable[bytes]) -> Iterator[bytes]:
                 yield b"\n".join(found) + b"\n"
                 found = []
     except csv.Error as error:
-        raise InputError(f"{name}: row {rows.line_num} of the table cannot be read: {error}", "export the table again") from error
+        raise DamagedError(f"row {rows.line_num} of the table cannot be read: {error}") from error
     if found:
         yield b"\n".join(found) + b"\n"
 

@@ -13,6 +13,7 @@ import msgspec
 import yaml
 
 from ..errors import InputError
+from ..extent import refuse_excess
 from .compressed import DamagedError
 
 _BEGINS = re.compile(rb"(?:---[ \t\r]*\n|#[^\n]*\n|%YAML[^\n]*\n|\s*\n)*(?:- )?[A-Za-z_@][\w.@/-]*:(?:[ \t\r]*\n| )")
@@ -38,17 +39,20 @@ def is_yaml(probe: bytes) -> bool:
 
 
 def yaml_lines(name: str, blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Each document or item as JSON on one line. Raises InputError for text that is not YAML."""
+    """Each document or item as JSON on one line. Raises DamagedError for text that is not YAML, or stands for too much."""
     for number, part in enumerate(_parts(blocks), 1):
         try:
+            refuse_excess(part, f"{name}, document {number}")
             value = yaml.load(part, Loader=_Loader)
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise DamagedError(f"document {number} is not YAML: {' '.join(str(error).split())[:200]}") from error
+        except InputError as error:
+            raise DamagedError(error.message) from error
         if value is not None:
             try:
                 yield _encoder.encode(_named(value)) + b"\n"
             except (TypeError, ValueError, RecursionError) as error:
-                raise InputError(f"{name}: document {number} has a value that JSON cannot hold: {error}") from error
+                raise DamagedError(f"document {number} has a value that JSON cannot hold: {error}") from error
 
 
 def _named(value: Any) -> Any:

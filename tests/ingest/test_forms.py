@@ -159,3 +159,25 @@ def test_an_array_larger_than_a_line_is_read_item_by_item() -> None:
     sizes = [len(block) for block in form.translate(probe)("FILE", iter(parts))]
     assert len(sizes) > 2900
     assert max(sizes) < 3000
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "auditID: &a [x, x]\nb: &b [*a, *a]\n" + "".join(f"c{n}: &c{n} [*{'b' if not n else f'c{n - 1}'}]\n" for n in range(3)),
+            "",
+        ),
+        (
+            "auditID: &a0 [" + "x, " * 50 + "]\n" + "".join(f"a{n}: &a{n} [" + f"*a{n - 1}, " * 50 + "]\n" for n in range(1, 7)),
+            "stands for",
+        ),
+        ("auditID: " + "[" * 300 + "]" * 300 + "\n", "nested deeper"),
+        ("auditID: 1\nstage: [\n", "is not YAML"),
+        ("auditID: 2026-99-99\nstage: .nan\n", ""),
+    ],
+)
+def test_odd_yaml_is_damage_or_a_record(text: str, reason: str, lake: Lake, tmp_path: Path) -> None:
+    (summary,) = _read(lake, tmp_path / "file", text.encode()).files
+    assert reason in summary.note
+    assert bool(summary.note) == bool(reason)
