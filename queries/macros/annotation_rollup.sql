@@ -1,5 +1,4 @@
 -- one row per (cluster, policy, key, declared_by): audit annotations that policies declared, certain ones first
--- distinct_values: null where redaction replaced one of the values
 -- since: earliest time of a request, or null
 -- until: time before which requests count, or null
 -- within: a namespace, or null for all
@@ -11,6 +10,7 @@ SELECT
     key,
     declared_by,
     count(*) AS requests,
+    -- null where redaction replaced one of the values
     CASE WHEN count(*) FILTER (value = 'REDACTED') = 0 THEN count(DISTINCT value) END AS distinct_values,
     min(ts) AS first_ts,
     max(ts) AS last_ts

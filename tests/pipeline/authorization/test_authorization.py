@@ -169,6 +169,7 @@ def event(entry: dict[str, Any], number: int) -> dict[str, Any]:
         "ts": received,
         "stage_ts": received + timedelta(milliseconds=5),
         "verb": verb,
+        "request_uri": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
         "user_groups": [],
         "api_group": "rbac.authorization.k8s.io",
         "api_version": "v1",

@@ -402,7 +402,7 @@ def test_policies_that_touch_nothing_in_common_take_time_that_grows_with_their_n
 @pytest.mark.parametrize("number", [5, 60])
 def test_the_search_for_orders_has_a_bound_and_says_so(fields: dict[str, str], number: int) -> None:
     """Sixty policies over one request: each in every place takes 120 runs of all. What was not tried is said in its row."""
-    entered = {"metadata": {"name": "c", "namespace": "shop"}, "data": {"k": "v"}}
+    entered = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "shop"}, "data": {"k": "v"}}
     asked = request({"resource": "v1/configmaps", "namespace": "shop", "name": "c", "object": entered})
     policies = {f"p{at:02}": {name: text.replace("NAME", f"n{at}") for name, text in fields.items()} for at in range(number)}
     chain = chain_of(policies, "v1/configmaps")
