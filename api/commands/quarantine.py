@@ -38,10 +38,10 @@ def command(
     limit: Annotated[int, typer.Option(min=0, help="How many rows to show; 0: all.")] = 20,
     output: options.Output = Format.TABLE,
 ) -> int:
-    """Show which records are in quarantine and why, and try them again. Quarantine keeps what is not an audit event."""
+    """Show the records in quarantine with their reasons, and try them again. Quarantine keeps records that are not audit events."""
     own: Context = context.obj
     if show and again:
-        raise InputError("--show and --retry exclude each other", "use --retry first, then look at what is left")
+        raise InputError("--show and --retry cannot be given together", "use --retry first, then --show")
     with closing(Lake.open(own.lake)) as lake:
         files = quarantine_files(lake.path / "quarantine")
         if again:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ..errors import InputError
+from .compressed import DamagedError
 from .finder import may_hold_event
 
 DOCUMENT_BYTES_MAX = 1 << 30  # one value, which has to be read whole
@@ -50,7 +51,7 @@ def place_of_events(probe: bytes) -> Place | None:
 def nested_values(name: str, blocks: Iterable[bytes], place: Place | None) -> Iterator[bytes]:
     """The items of the array at `place` in each document, or the whole document where it has none; each on one line.
 
-    Raises InputError for a document without that array and larger than DOCUMENT_BYTES_MAX.
+    Raises InputError for a document without that array and larger than DOCUMENT_BYTES_MAX, and DamagedError for one that was cut.
     """
     splitter = _Splitter(place)
     for block in blocks:
@@ -62,6 +63,8 @@ def nested_values(name: str, blocks: Iterable[bytes], place: Place | None) -> It
             raise InputError(f"{name}: a JSON document of more than {limit} MiB cannot be read as one", "give one event a line")
     if rest := splitter.rest():
         yield rest.replace(b"\n", b" ")
+    elif splitter.is_open:
+        raise DamagedError("the JSON document breaks off: the file was cut, or is still being written")
 
 
 class _Splitter:
@@ -70,7 +73,7 @@ class _Splitter:
     def __init__(self, place: Place | None) -> None:
         self._place = place
         self._data = b""
-        self._at = 0  # what was walked over
+        self._at = 0  # the position of the first byte that _walk has not seen
         self._start: int | None = None
         self._names: list[bytes] = []
         self._kinds: list[bytes] = []
@@ -81,6 +84,11 @@ class _Splitter:
     @property
     def held_bytes(self) -> int:
         return len(self._data)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the last document lacks its end."""
+        return bool(self._kinds)
 
     def feed(self, block: bytes) -> list[bytes]:
         """The values that end in this block."""

@@ -49,7 +49,7 @@ def with_defaults(body: Object, resource: GroupVersionResource) -> Object | None
 
 
 def _without_nulls(value: Any) -> Any:
-    """A copy of a part in which what is null is absent: Go reads both alike."""
+    """A copy of a part without its null fields: Go reads null and absence alike."""
     if isinstance(value, dict):
         return {name: _without_nulls(each) for name, each in value.items() if each is not None}
     return [_without_nulls(each) for each in value] if isinstance(value, list) else value

@@ -77,7 +77,7 @@ def default_workers(lake: Path) -> int:
     try:
         worth = -(-_events_in(lake) // EVENTS_PER_WORKER)
     except LakeError:
-        return 1  # who reads the lake says what is wrong with it
+        return 1  # the reader of the lake reports its damage
     return max(1, min(os.cpu_count() or 1, worth))
 
 

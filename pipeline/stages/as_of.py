@@ -41,7 +41,7 @@ class AsOf(Generic[RuleT]):
     left: tuple[Left, ...]
 
     def words_of_left(self) -> str:
-        """A sentence's end that names what is left out; empty without any."""
+        """The end of a sentence that names the left-out objects; empty without any."""
         return "".join(f"; {each}" for each in self.left)
 
     def refuse(self, is_wanted: Callable[[Left], bool] = lambda left: True) -> None:

@@ -145,6 +145,14 @@ def test_damage_ends_no_reading(name: str, at: int, junk: bytes) -> None:
                 expand(line)
 
 
+def test_a_document_that_was_cut_between_two_events_is_noted(lake: Lake, tmp_path: Path) -> None:
+    content = WRITERS["a printed EventList"](LINES)
+    cut = content[: content.index(b"\n    },\n", len(content) // 2) + len(b"\n    },\n")]
+    summary = _read(lake, tmp_path / "file", cut)
+    assert 0 < summary.counts.stored < len(LINES)
+    assert "breaks off" in summary.files[0].note
+
+
 def test_an_array_larger_than_a_line_is_read_item_by_item() -> None:
     item = b'{"auditID":"%d","stage":"ResponseComplete","x":"' + b"x" * 1000 + b'"}'
     parts = [

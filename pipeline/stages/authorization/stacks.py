@@ -189,7 +189,7 @@ class Place(StrEnum):
     ATTEMPT = "attempt"  # outside, and forbidden
     EXEMPT = "exempt"  # discovery, health, and reviews about itself
     CLUSTER_STACK = "cluster-stack"  # a stack of the whole cluster has no outside
-    UNKNOWN = "unknown"  # the log does not show what was asked, or whether it was allowed
+    UNKNOWN = "unknown"  # the log shows no question, or no answer to it
 
 
 class Severity(StrEnum):

@@ -30,7 +30,7 @@ from .model import ConditionsMap, Effect, Plain
 from .ruling import Ruling
 from .selection import Selection, selection_of
 
-# Of each condition: its authorizer, its id, what it evaluated to, and the words of an error or of what is not known.
+# The authorizer of each condition, its id, its value, and the text of an error or of the reason that it is unknown.
 Results: TypeAlias = tuple[tuple[str, str, str, str], ...]
 _SAID = {True: "ALLOWED", False: "REFUSED", None: "UNKNOWN"}
 

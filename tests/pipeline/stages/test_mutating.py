@@ -416,7 +416,7 @@ def test_the_search_for_orders_has_a_bound_and_says_so(fields: dict[str, str], n
 
 
 def test_groups_that_run_in_every_order_are_all_tried() -> None:
-    """Five policies of which two touch one label: both orders of these, and no other order can matter."""
+    """Two of five policies touch one label: both orders of these two run, and no other order can matter."""
     policies = {f"p{at}": labelled("a" if at < 2 else f"l{at}", f"'{at}'") for at in range(5)}
     entered = {"metadata": {"name": "c", "namespace": "shop", "labels": {"z": "0"}}}
     asked = request({"resource": "v1/configmaps", "namespace": "shop", "name": "c", "object": entered})
