@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench crash conformance notebooks kustomize docs clean
+.PHONY: demo test search check bench crash conformance notebooks kustomize docs clean
 
 # `$(call install,ARGUMENTS)`: with uv where it is installed, because it is faster.
 ifneq ($(shell command -v uv 2>/dev/null),)
@@ -40,6 +40,10 @@ demo: $(VENV)/.core
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.tests
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -rs $(TESTS)
+
+# The property tests with other examples each time, and more of them. What it finds becomes a case of its own.
+search: $(VENV)/.tests
+	$(BIN)/python -m pytest -n auto --dist loadfile -m hypothesis --hypothesis-profile=search $(TESTS)
 
 check: $(VENV)/.checks
 	$(BIN)/ruff check .

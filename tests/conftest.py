@@ -34,8 +34,10 @@ atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 left_open.watch()
 
-# How long an example takes is the machine's affair: a busy one is not a failure.
-settings.register_profile("hindcast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes is the machine's affair: a busy one is not a failure. The examples are those of the test's own text, so
+# that a change is judged by what it changes. `make search` draws others each time.
+settings.register_profile("hindcast", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+settings.register_profile("search", settings.get_profile("hindcast"), derandomize=False, max_examples=500)
 settings.load_profile("hindcast")
 
 # Files whose tests take longest come first. A long file that begins last keeps one process busy while the others have no work.

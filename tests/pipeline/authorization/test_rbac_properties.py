@@ -22,7 +22,10 @@ def some(*extra: str) -> st.SearchStrategy[frozenset[str]]:
 
 RULES = st.builds(Rule, some("*"), some("*", ""), some("*", "a/b", "*/b", "a/*"), some(), st.just(()))
 ROLES = st.lists(RULES, max_size=3).map(tuple)
-QUESTIONS = st.builds(Attributes, WORDS, st.just(""), PLACES, WORDS, st.sampled_from(["", "b"]), PLACES, PLACES)
+# Hypothesis draws the fields of a named tuple that have a default too; a question is redacted only where a test says so.
+QUESTIONS = st.tuples(WORDS, st.just(""), PLACES, WORDS, st.sampled_from(["", "b"]), PLACES, PLACES).map(
+    lambda fields: Attributes(*fields)
+)
 USERS = st.builds(lambda name, groups: UserInfo(name, groups=tuple(groups)), WORDS, st.lists(WORDS, max_size=2))
 SUBJECTS = st.builds(Subject, st.sampled_from(["User", "Group", "ServiceAccount"]), WORDS, PLACES)
 BINDINGS = st.builds(
@@ -167,3 +170,10 @@ def test_any_url_has_an_answer(method: str, text: str) -> None:
     for uri in (text, f"/api/v1/{text}", f"/apis/apps/v1/{text}", f"/api/v1/pods?{text}", f"/api/v1/pods?fieldSelector={text}"):
         info = request_info(method, uri)
         assert info is None or info.is_resource_request or info.verb == method.lower()
+
+
+@given(OBJECTS, USERS, QUESTIONS.filter(lambda asked: bool(asked.name)))
+def test_a_redacted_name_decides_nothing(objects: Objects, user: UserInfo, asked: Attributes) -> None:
+    """Whatever the name was, the answer was the answer to the redacted question, or that one is unknown."""
+    redacted = asked._replace(name="REDACTED", is_redacted=True)
+    assert refines(authorize(objects, user, asked), authorize(objects, user, redacted))
