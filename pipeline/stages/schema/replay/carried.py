@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any, Final, TypeAlias
 
 from ....history.event import Event
@@ -20,8 +21,8 @@ from ....history.version import Form, ObjectKey, Version, WriteId
 from ....history.webhook_changes import webhook_patches
 from ....request import Grade, Known, Unknown
 from .outcome import NO_MANAGED_FIELDS
-from .predicting import predict
-from .sent import Way, sent_of
+from .predicting import Answer, predict, predict_scaled
+from .sent import Sent, Way, sent_of
 from .served import Served, UndecidedError
 from .stored import Stored
 
@@ -117,14 +118,14 @@ def _is_untouched(event: Event) -> bool:
 def _written(before: Stored | None, step: Version, event: Event, served: Served) -> Found:
     """The object that a successful write left, as the definition of the time says."""
     sent = sent_of(event)
-    if sent.subresource == "scale" or (sent.way is Way.APPLY and before is not None):
-        why = NO_MANAGED_FIELDS if sent.way is Way.APPLY else f"changed by {step.source}"
-        return Unknown(why)
+    if sent.way is Way.APPLY and before is not None:
+        return Unknown(NO_MANAGED_FIELDS)
     if (problem := _contradiction(before, event)) is not None:
         return Unknown(f"{problem}: {step.source}")
     try:
         patches = tuple(tuple(each) for each in webhook_patches(event.annotations))
-        told = predict(served, replace(sent, webhook_patches=patches) if patches else sent, before)
+        met = None if before is None else with_tested_version(before, sent)
+        told = _told(served, replace(sent, webhook_patches=patches) if patches else sent, met)
     except (UndecidedError, PatchError) as problem:
         return Unknown(f"changed by {step.source}: {problem}")
     except (AttributeError, TypeError, KeyError, IndexError, ValueError):
@@ -134,8 +135,30 @@ def _written(before: Stored | None, step: Version, event: Event, served: Served)
     if told.object is None or told.code != event.code:
         return Unknown(f"the definition of that time does not explain the answer to {step.source}")
     source = f"the bodies of the writes until {event.label}"
-    value: dict[str, Any] = told.object
+    value: dict[str, Any] = {**told.object, "metadata": {**told.object["metadata"]}}
+    value["metadata"].pop("resourceVersion", None)  # only an answer would show the new one
     return Known(Stored(value, sent.version, source, True, event.audit_id), source, Grade.INFERRED)
+
+
+def with_tested_version(stored: Stored, sent: Sent) -> Stored:
+    """The object that a JSON patch met and that passed its first tests: a test tells the resourceVersion that no body shows."""
+    metadata = stored.value.get("metadata") or {}
+    if sent.way is not Way.JSON_PATCH or not isinstance(sent.body, list) or "resourceVersion" in metadata:
+        return stored
+    for each in takewhile(lambda each: isinstance(each, dict) and each.get("op") == "test", sent.body):
+        if each.get("path") == "/metadata/resourceVersion":
+            return replace(stored, value={**stored.value, "metadata": {**metadata, "resourceVersion": each.get("value")}})
+    return stored
+
+
+def _told(served: Served, sent: Sent, before: Stored | None) -> Answer:
+    """The answer to a write, with the whole object that it leaves."""
+    kind = served.kind(sent.version)
+    if sent.subresource != "scale" or sent.body is None or kind is None or kind.scale is None:
+        return predict(served, sent, before)
+    if before is None or sent.webhook_patches:
+        raise UndecidedError("a webhook changed the Scale" if sent.webhook_patches else "there was no object to scale")
+    return predict_scaled(served, kind, sent, before)
 
 
 def _contradiction(before: Stored | None, event: Event) -> str | None:

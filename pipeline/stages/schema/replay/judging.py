@@ -24,7 +24,7 @@ from ....runs.verdict import Flip
 from ..definition import Definition
 from ..field_errors import FieldError, joined
 from ..props import Props
-from .carried import Carrier
+from .carried import Carrier, with_tested_version
 from .difference import Change, changes, comparable
 from .hidden import filled, fillings, is_certain
 from .outcome import NO_MANAGED_FIELDS, NO_OLD_DEFINITION, Decision, Outcome
@@ -181,7 +181,9 @@ class _Judgement:
                 return None
             raise UndecidedError(f"the object did not exist, as the log shows it: {found.source}")
         self.write = found.value.write
-        return replace(found.value, stored_as=self.old.storage.version)
+        stored = replace(found.value, stored_as=self.old.storage.version)
+        has_passed = self.recorded.step is not None and self.recorded.step > Step.PATCHING
+        return with_tested_version(stored, sent) if has_passed else stored
 
     def _carried(self, old: Served, key: ObjectKey, version: Version, ground: Ground) -> Known[Stored | None] | Unknown:
         """The object after a version without a body. A request that found no object, or made one, tells nothing of the old one."""

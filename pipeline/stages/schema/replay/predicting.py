@@ -175,10 +175,20 @@ def _applied(served: Served, kind: ObjectKind, sent: Sent, stored: Stored | None
 
 
 def _scaled(served: Served, kind: ObjectKind, sent: Sent, stored: Stored) -> Answer:
+    found = predict_scaled(served, kind, sent, stored)
+    return found if found.object is None else _with_object(found, scale_from(found.object, _paths(kind)))
+
+
+def _paths(kind: ObjectKind) -> HistoryPaths:
+    assert kind.scale is not None
+    return HistoryPaths(kind.scale.spec_replicas, kind.scale.status_replicas, kind.scale.label_selector)
+
+
+def predict_scaled(served: Served, kind: ObjectKind, sent: Sent, stored: Stored) -> Answer:
+    """The answer to a write of `scale`, with the object that it leaves in place of the Scale. Raises UndecidedError."""
     assert kind.scale is not None
     old = served.read(stored.value, stored.version, kind, stored.stored_as)
-    paths = HistoryPaths(kind.scale.spec_replicas, kind.scale.status_replicas, kind.scale.label_selector)
-    scale = scale_from(old, paths)
+    scale = scale_from(old, _paths(kind))
     if sent.way is Way.UPDATE:
         scale = sent.body
     else:
@@ -192,9 +202,7 @@ def _scaled(served: Served, kind: ObjectKind, sent: Sent, stored: Stored) -> Ans
         raise UndecidedError("the Scale has no number of replicas")
     value = copy.deepcopy(old)
     set_at(value, kind.scale.spec_replicas, replicas)
-    written = write(kind, Operation.UPDATE, value, old)
-    found = _answer(served, kind, sent, written, 200, ())
-    return found if found.object is None else _with_object(found, scale_from(found.object, paths))
+    return _answer(served, kind, sent, write(kind, Operation.UPDATE, value, old), 200, ())
 
 
 def _replaced(
