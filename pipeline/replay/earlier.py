@@ -23,9 +23,9 @@ from ..history.versions import LogVersions
 from ..history.world import LogHistory
 from ..history.writes import list_items, record
 from ..request import GroupVersionResource
+from ..requests.classes import RequestClass
 from ..runs.window import Window, horizon
 from .past import rows_of, snapshot_rows
-from .plan import RequestClass
 from .shelf import PARTITION
 
 # An object whose earlier state a request needs, with its namespace (empty for a cluster-scoped object).

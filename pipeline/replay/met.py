@@ -19,26 +19,14 @@ from ..history.reconstruct import NotReplayed, attempted_requests
 from ..history.versions import LogVersions
 from ..history.world import LogHistory
 from ..request import AdmissionRequest
+from ..requests.classes import Requests
 from ..runs.window import Window
 from .earlier import EarlierVersions, PlannedRequests, asked_of, asked_table
 from .past import BATCH_ROWS, rows_of
-from .plan import RequestClass
 from .sql import statement
 from .waiting import groups_of
 
 T = TypeVar("T")
-_TEXTS = ("cluster", "verb", "operation", "api_group", "api_version", "resource", "subresource")
-_FLAGS = ("is_namespaced", "refused")
-_OF_CLASS: list[pa.Field[Any]] = [
-    *(pa.field(name, pa.string()) for name in _TEXTS),
-    *(pa.field(name, pa.bool_()) for name in _FLAGS),
-]
-
-
-def classes_table(classes: Sequence[RequestClass]) -> pa.Table:
-    """Classes of requests, for SQL that chooses the requests of some."""
-    columns = [pa.array([getattr(item, field.name) for item in classes], field.type) for field in _OF_CLASS]
-    return pa.Table.from_arrays(columns, schema=pa.schema(_OF_CLASS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,38 +46,29 @@ class Met:
         return attempted_requests(self.event, self.versions, self.history)
 
 
-@dataclass(frozen=True, slots=True)
-class Requests:
-    """Chosen requests: an SQL relation (cluster, audit_id, ts, stage_ts, number), its parameters, and the classes of the requests.
+def met(
+    requests: Requests,
+    reader: LakeReader,
+    history: LogHistory,
+    judge: Callable[[Met], T],
+    unread: T,
+    *,
+    share: Window | None = None,
+    earlier: Callable[[PlannedRequests, LakeReader, LogHistory], EarlierVersions] = EarlierVersions,
+) -> Iterator[tuple[Met, T]]:
+    """Each request of a share with what a judge says of it, in the order of arrival; `unread` of one that is nested too deep.
 
-    `number` is the stage's own.
+    Where a judge fails at a body that is not an object, it is asked again, with the reason in `unfit`.
     """
-
-    chosen: str
-    parameters: Mapping[str, Any]
-    classes: Sequence[RequestClass]
-    window: Window
-
-    def met(
-        self,
-        reader: LakeReader,
-        history: LogHistory,
-        judge: Callable[[Met], T],
-        unread: T,
-        earlier: Callable[[PlannedRequests, LakeReader, LogHistory], EarlierVersions] = EarlierVersions,
-    ) -> Iterator[tuple[Met, T]]:
-        """Each request with what a judge says of it, in the order of arrival; `unread` of one that is nested too deep.
-
-        Where a judge fails at a body that is not an object, it is asked again, with the reason in `unfit`.
-        """
-        reader.connection.execute(f"CREATE OR REPLACE TEMP TABLE met AS {self.chosen}", dict(self.parameters))
-        with reader.session() as past:
-            versions_of = earlier(self, past, history)
-            for held in groups_of(reader.sql(statement("met")).to_arrow_reader(BATCH_ROWS)):
-                versions = _versions_for(held, past, versions_of)
-                for row in (row for batch in held for row in rows_of(batch)):
-                    found = Met(row, Event.from_row(row), versions, history)
-                    yield found, on_fresh_stack(partial(_judged, judge, found), unread)
+    chosen = f"SELECT cluster, audit_id, ts, stage_ts, number FROM ({requests.relation(reader, 'met_classes')})"
+    reader.connection.execute(f"CREATE OR REPLACE TEMP TABLE met AS {chosen}", (share or requests.window).parameters)
+    with reader.session() as past:
+        versions_of = earlier(requests, past, history)
+        for held in groups_of(reader.sql(statement("met")).to_arrow_reader(BATCH_ROWS)):
+            versions = _versions_for(held, past, versions_of)
+            for row in (row for batch in held for row in rows_of(batch)):
+                found = Met(row, Event.from_row(row), versions, history)
+                yield found, on_fresh_stack(partial(_judged, judge, found), unread)
 
 
 def _versions_for(held: Sequence[pa.RecordBatch], past: LakeReader, earlier: EarlierVersions) -> LogVersions:

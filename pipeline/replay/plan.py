@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,40 +19,12 @@ from ..admission.policies.model import PolicySet
 from ..admission.policies.verdict import STAGE
 from ..authorization import OtherAuthorizers
 from ..history.in_force import CHANGE_DELAY
-from ..matching import Target
-from ..request import GroupVersionResource
+from ..requests.classes import RequestClass
 from ..runs.executors import PART_EVENTS
 from ..runs.plan import PlannedRule, RunPlan, plain
 from ..runs.window import Window
 
 AS_RECORDED = "as recorded"  # in place of policies in a plan that takes them from the log
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class RequestClass:
-    """Requests that the rules of policies cannot tell apart.
-
-    `refused` ones may have been another operation than they look like. `reads_old_object`: some policy for them looks at it.
-    """
-
-    cluster: str
-    api_group: str
-    api_version: str
-    resource: str
-    subresource: str
-    verb: str
-    operation: str
-    is_namespaced: bool
-    refused: bool
-    reads_old_object: bool = False
-    requests: int = 0
-
-    def targets(self) -> Iterator[Target]:
-        """The targets for the rules. A refused update or patch may have been an attempt to create the object."""
-        resource = GroupVersionResource(self.api_group, self.api_version, self.resource)
-        yield Target(self.operation, resource, self.subresource, self.is_namespaced)
-        if self.refused and self.operation == "UPDATE":
-            yield Target("CREATE", resource, self.subresource, self.is_namespaced)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,12 +18,13 @@ from ..authorization import OtherAuthorizers
 from ..derived.facts import facts_of
 from ..derived.kept import NONE, Keeping, Unit
 from ..derived.whole import classes_of
+from ..requests.classes import RequestClass
 from ..runs.executors import PART_EVENTS
 from ..runs.plan import PlannedRule
 from ..runs.window import Window, lake_digest
 from .authorizers import other_authorizers as recorded_authorizers
 from .lanes import LaneName, reads_version
-from .plan import ReplayPlan, RequestClass
+from .plan import ReplayPlan
 
 # The lane name of requests that no policy can judge.
 _NO_LANE = LaneName("", "", "", "", "", "")

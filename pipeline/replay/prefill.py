@@ -20,6 +20,7 @@ from ..admission.policies.model import PolicySet
 from ..cel.readset import Reads, ReadSet
 from ..derived.facts import facts_of
 from ..derived.kept import Store
+from ..requests.classes import RequestClass
 from ..runs.executors import Executor
 from ..runs.kinds import unused
 from ..runs.local import LocalProcesses
@@ -27,7 +28,7 @@ from ..runs.running import collecting_seldom
 from ..runs.window import Window
 from .execute import ReplayCrew
 from .lanes import Lane, LaneName
-from .plan import ReplayPlan, RequestClass
+from .plan import ReplayPlan
 from .worker import Replayer
 
 _FOLDER = "unfinished"

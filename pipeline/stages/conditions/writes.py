@@ -17,10 +17,10 @@ from ...cel.values import Unknown as CelUnknown
 from ...cel.values import Value
 from ...history.reconstruct import NotReplayed
 from ...history.world import LogHistory
-from ...replay.met import Met, Requests
+from ...replay.met import Met, met
 from ...replay.past import load_history
-from ...replay.plan import RequestClass
 from ...request import AdmissionRequest, Evidence, Grade, Known, Object, Unknown, worst
+from ...requests.classes import Requests
 from ...runs.window import Window
 from ...withheld import has_withheld
 from .compiled import Asked
@@ -57,17 +57,16 @@ class Writes:
 
     def passes(self) -> Iterator[Pass]:
         """Every pass with its ruling, in the order of arrival."""
-        classes = [RequestClass(**row) for row in self._reader.rows(statement("classes"))]
-        requests = Requests(statement("chosen"), {}, classes, self._window)
-        for met, rulings in requests.met(self._reader, self._history, self._rulings, _UNREAD):
-            event = met.event
+        requests = Requests.of(self._reader, statement("chosen"), self._window)
+        for found, rulings in met(requests, self._reader, self._history, self._rulings, _UNREAD):
+            event = found.event
             for number, ruling, request in rulings:
-                yield Pass(met.row["number"], event.cluster, event.audit_id, event.ts, event.stage_ts, number, ruling, request)
+                yield Pass(found.row["number"], event.cluster, event.audit_id, event.ts, event.stage_ts, number, ruling, request)
 
-    def _rulings(self, met: Met) -> _Rulings:
-        found, asked = met.requests(), self._asked[met.row["number"]]
-        if met.row is not self._counted:  # a request may be judged a second time
-            self._counted = met.row
+    def _rulings(self, recorded: Met) -> _Rulings:
+        found, asked = recorded.requests(), self._asked[recorded.row["number"]]
+        if recorded.row is not self._counted:  # a request may be judged a second time
+            self._counted = recorded.row
             asked.chain.run.grow(1)
         if isinstance(found, NotReplayed):
             return [(0, unknown(found.reason), None)]

@@ -17,18 +17,17 @@ from ...history.outcome import reach_of_event
 from ...history.reconstruct import NotReplayed
 from ...history.world import LogHistory
 from ...replay.met import Met as Recorded
-from ...replay.met import Requests, classes_table
+from ...replay.met import met as met_with
 from ...replay.past import load_history
-from ...replay.plan import RequestClass
 from ...replay.worlds import Worlds
 from ...request import AdmissionRequest, Evidence, Unknown
+from ...requests.classes import ADMISSION, RequestClass, Requests
 from ...runs.window import Window
 from ...world import World
 from ..in_force import Chains
 from .chain import Chain
 from .in_force import KINDS, RecordedPolicies
 from .kinds import DEFINITION, KnownKind
-from .sql import statement
 from .start import before_policies
 
 T = TypeVar("T")
@@ -123,33 +122,28 @@ class Walk:
         self.chains: Chains[Chain] = chains
         self._worlds = Worlds(history)
         self._rbac = RecordedRbac(history, others)
-        self.classes: list[RequestClass] = []
-        self.excluded: dict[str, int] = {}
-        self._choose()
+        every = Requests.of(reader, f"FROM ({ADMISSION}) WHERE operation <> 'DELETE'", window)
+        self._requests = every if reads_all else every.only(self._is_met)
+        self.excluded = every.excluded(self._requests, "no mutating policy is for this resource and operation")
 
-    def _choose(self) -> None:
-        """Find the classes of requests that some policy is for."""
-        rows = self._reader.sql(statement("asked"), self.window.parameters).to_arrow_table().to_pylist()
-        policies = [chain.set for chain in self.chains.every]
-        for row in rows:
-            item = RequestClass(**row)
-            if self._reads_all or any(each.candidates(target) for each in policies for target in item.targets()):
-                self.classes.append(item)
-            else:
-                why = "no mutating policy is for this resource and operation"
-                self.excluded[why] = self.excluded.get(why, 0) + item.requests
-        self._reader.put_table("mutating_classes", classes_table(self.classes))
+    def _is_met(self, item: RequestClass) -> bool:
+        return any(chain.set.candidates(target) for chain in self.chains.every for target in item.targets())
+
+    @property
+    def classes(self) -> tuple[RequestClass, ...]:
+        """The classes of requests that some policy is for."""
+        return self._requests.classes
 
     @property
     def requests(self) -> int:
         """How many requests some policy is for."""
-        return sum(item.requests for item in self.classes)
+        return self._requests.count
 
     def judged(self, judge: Callable[[Met], T], share: Window | None = None) -> Iterator[Judged[T]]:
         """What a judge says of each request of a share that may have come to mutating admission."""
-        requests = Requests(statement("chosen"), (share or self.window).parameters, self.classes, self.window)
         none: list[Judged[T]] = []
-        for _, found in requests.met(self._reader, self._history, lambda met: self._of_request(met, judge), none):
+        of_request = partial(self._of_request, judge=judge)
+        for _, found in met_with(self._requests, self._reader, self._history, of_request, none, share=share):
             yield from found
 
     def _of_request(self, recorded: Recorded, judge: Callable[[Met], T]) -> list[Judged[T]]:

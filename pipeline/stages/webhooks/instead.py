@@ -18,12 +18,12 @@ from ...history.event import Event
 from ...history.reconstruct import NotReplayed
 from ...history.world import LogHistory
 from ...matching import Target
-from ...replay.met import Met, Requests
+from ...replay.met import Met, met
 from ...replay.past import load_history, param_kinds_of
-from ...replay.plan import RequestClass
 from ...replay.policies import GivenPolicies, Policies, RecordedPolicies, recorded_policy_set
 from ...replay.worlds import Worlds
 from ...request import AdmissionRequest, Unknown
+from ...requests.classes import Requests
 from ...runs.window import Window
 from ..mutating.in_force import KINDS as MUTATING_KINDS
 from ..mutating.in_force import RecordedPolicies as MutatingPolicies
@@ -122,20 +122,19 @@ def keep_instead(
     given: PolicySet | None,
 ) -> None:
     """Make the table `webhooks_instead`: a row for each pass of `webhooks_without` whose object the webhook changed."""
-    rows = [RequestClass(**row) for row in reader.rows(statement("without_classes"))]
+    requests = Requests.of(reader, statement("without_chosen"), window)
     found: list[tuple[Any, ...]] = []
-    if rows:
+    if requests.classes:
         judge = InsteadJudge(reader, window, version, given)
         none: list[tuple[Any, ...]] = []
-        requests = Requests(statement("without_chosen"), {}, rows, window)
-        for _, each in requests.met(reader, judge.history, partial(_of_request, judge, webhook, configuration), none):
+        for _, each in met(requests, reader, judge.history, partial(_of_request, judge, webhook, configuration), none):
             found += each
     columns: list[pa.Array[Any]] = [pa.array([row[at] for row in found], kind) for at, (_, kind) in enumerate(_COLUMNS)]
     reader.put_table("webhooks_instead", pa.Table.from_arrays(columns, names=[name for name, _ in _COLUMNS]))
 
 
-def _of_request(judge: InsteadJudge, webhook: str, configuration: str | None, met: Met) -> list[tuple[Any, ...]]:
-    event, found = met.event, met.requests()
+def _of_request(judge: InsteadJudge, webhook: str, configuration: str | None, recorded: Met) -> list[tuple[Any, ...]]:
+    event, found = recorded.event, recorded.requests()
     key = (event.cluster, event.audit_id, event.ts)
     if isinstance(found, NotReplayed):
         return [(*key, 0, *Instead("unknown", found.reason))]

@@ -6,7 +6,7 @@ or match conditions decide, the request is read with its bodies and the history 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -32,18 +32,18 @@ from ...history.versions import LogVersions
 from ...history.world import LogHistory
 from ...matching import Target
 from ...matching.equivalence import BUILT_IN_GROUPS
-from ...replay.met import Met, Requests, classes_table
+from ...replay.met import Met, met
 from ...replay.past import BATCH_ROWS, load_history, rows_of
-from ...replay.plan import RequestClass
 from ...replay.worlds import Worlds
 from ...request import AdmissionRequest, GroupVersionResource, Known, Operation, Unknown, UserInfo
+from ...requests.classes import ADMISSION, RequestClass, Requests
 from ...runs.verdict import INSUFFICIENT
 from ...runs.window import Window
 from ...world import World
 from ..in_force import Chains
 from .calling import Call, Called, Remembered, Subject, calls_of
 from .halted import halted, halted_in_history
-from .model import Chain
+from .model import Chain, CompiledWebhook
 from .recorded import CONFIGURATION_DELAY, KINDS, RecordedChains
 from .repeated import with_passes
 from .sql import statement
@@ -113,44 +113,46 @@ class Walk:
             reader.connection.execute(statement("asked"), window.parameters)
         self._remembered: dict[int, Remembered] = {}
         self._reaches: dict[tuple[object, ...], Reach] = {}
-        self.classes: list[RequestClass] = []
-        self.excluded: dict[str, int] = {}
-        self.records = 0  # how many requests are read with their records
-        self._choose(reader.rows(statement("planned_classes"), window.parameters) if is_plan else reader.rows(statement("classes")))
+        every = Requests.of(reader, ADMISSION if is_plan else "SELECT *, 0 AS number FROM webhooks_asked", window)
+        self._requests = every if reads_all else every.only(lambda item: any(self._hooks(item)))
+        self._recorded = self._requests.only(self._needs_record)
+        self.excluded = every.excluded(self._requests, "no webhook is for this resource and operation")
         self._deletions = frozenset(reader.connection.execute(statement("deletions"), {"until": window.until}).fetchall())
         self._has_mutating_policies = bool(
             reader.connection.execute(statement("mutating_policies"), {"until": window.until}).fetchall()[0][0]
         )
 
-    def _choose(self, classes: Iterable[dict[str, Any]]) -> None:
-        """Find the classes of requests that some webhook is for, and whether each needs the record of the request."""
-        chosen: list[bool] = []
-        for row in classes:
-            item = RequestClass(**row)
-            hooks = [hook for target in item.targets() for chain in self.chains.every for hook in chain.candidates(target)]
-            if not hooks and not self._reads_all:
-                why = "no webhook is for this resource and operation"
-                self.excluded[why] = self.excluded.get(why, 0) + item.requests
-                continue
-            self.classes.append(item)
-            by_record = (
-                self._reads_all
-                or any(hook.reads_record(target) for hook in hooks for target in item.targets())
-                or item.verb == "deletecollection"
-                or (item.verb == "delete" and (item.api_group, item.resource) == ("", "pods"))
-                or item.refused
-                or item.api_group not in BUILT_IN_GROUPS
-                or len(self.chains.every) > 1
-            )
-            self.records += item.requests if by_record else 0
-            chosen.append(by_record)
-        table = classes_table(self.classes).append_column("by_record", pa.array(chosen, pa.bool_()))
-        self._reader.put_table("webhooks_classes", table)
+    def _hooks(self, item: RequestClass) -> Iterator[tuple[Target, CompiledWebhook]]:
+        """The webhooks that are for a class of requests."""
+        for target in item.targets():
+            yield from ((target, hook) for chain in self.chains.every for hook in chain.candidates(target))
+
+    def _needs_record(self, item: RequestClass) -> bool:
+        """Whether the calls for a class of requests depend on the record of each."""
+        return (
+            self._reads_all
+            or any(hook.reads_record(target) for _, hook in self._hooks(item) for target in item.targets())
+            or item.verb == "deletecollection"
+            or (item.verb == "delete" and (item.api_group, item.resource) == ("", "pods"))
+            or (item.refused and item.operation in ("UPDATE", "DELETE"))
+            or item.api_group not in BUILT_IN_GROUPS
+            or len(self.chains.every) > 1
+        )
+
+    @property
+    def classes(self) -> tuple[RequestClass, ...]:
+        """The classes of requests that some webhook is for."""
+        return self._requests.classes
+
+    @property
+    def records(self) -> int:
+        """How many requests are read with their records."""
+        return self._recorded.count
 
     @property
     def requests(self) -> int:
         """How many requests some webhook is for."""
-        return sum(item.requests for item in self.classes)
+        return self._requests.count
 
     def world(self, cluster: str, ts: datetime) -> World:
         """The objects that webhooks look up, as of a moment."""
@@ -165,12 +167,15 @@ class Walk:
 
         The table `webhooks_plain` has their requests.
         """
-        asked = self._reader.arrow("SELECT cluster, audit_id, ts FROM webhooks_asked")
+        given = self._reader.arrow("SELECT cluster, audit_id, ts FROM webhooks_asked")
         epochs = [
-            epoch for batch in asked.to_batches() for epoch in self._worlds.epochs(batch.column("cluster"), batch.column("ts"))
+            epoch for batch in given.to_batches() for epoch in self._worlds.epochs(batch.column("cluster"), batch.column("ts"))
         ]
-        self._reader.put_table("webhooks_epochs", asked.append_column("epoch", pa.array(epochs, pa.int64())))
-        self._reader.connection.execute(statement("plain"))
+        self._reader.put_table("webhooks_epochs", given.append_column("epoch", pa.array(epochs, pa.int64())))
+        asked = self._requests.only(lambda item: not self._needs_record(item)).relation(self._reader, "webhooks_classes")
+        self._reader.connection.execute(
+            f"CREATE OR REPLACE TEMP TABLE webhooks_plain AS WITH asked AS ({asked}) {statement('plain')}", self.window.parameters
+        )
         self._reader.connection.execute(statement("questions"))
         for batch in self._reader.sql("FROM webhooks_questions").to_arrow_reader(BATCH_ROWS):
             for row in rows_of(batch):
@@ -179,19 +184,18 @@ class Walk:
 
     def by_record(self, share: Window | None = None) -> Iterator[Pass]:
         """The passes of the requests of a share whose own record decides, in the order of arrival."""
-        requests = Requests(statement("chosen"), (share or self.window).parameters, self.classes, self.window)
-        for met, passes in requests.met(self._reader, self._history, self._passes, _UNREAD):
-            event = met.event
+        for found, passes in met(self._recorded, self._reader, self._history, self._passes, _UNREAD, share=share):
+            event = found.event
             for number, request, trace, calls in passes:
                 if calls or self._reads_all:
                     yield Pass(event.cluster, event.audit_id, event.ts, event.stage_ts, number, event, trace, calls, request)
 
-    def _passes(self, met: Met) -> Passes:
-        event, found = met.event, met.requests()
-        if isinstance(found, NotReplayed) and met.unfit:
-            return [(0, Unknown(met.unfit), Trace(), self._unknown(event, found, reach_of_event(event)))]
+    def _passes(self, recorded: Met) -> Passes:
+        event, found = recorded.event, recorded.requests()
+        if isinstance(found, NotReplayed) and recorded.unfit:
+            return [(0, Unknown(recorded.unfit), Trace(), self._unknown(event, found, reach_of_event(event)))]
         trace = trace_of(event.annotations, event.message if event.code >= 400 else "")
-        reach = self._reach(event, trace, met.versions)
+        reach = self._reach(event, trace, recorded.versions)
         if isinstance(found, NotReplayed):
             return [(0, Unknown(found.reason), trace, self._unknown(event, found, reach))]
         return [(each.pass_index, each, trace, self._calls(each, event, trace, reach)) for each in found]

@@ -11,10 +11,10 @@ from queries import LakeReader
 from ....history.event import Event
 from ....history.world import LogHistory
 from ....replay.earlier import EarlierVersions, PlannedRequests
-from ....replay.met import Met, Requests
+from ....replay.met import Met, met
 from ....replay.past import load_history
-from ....replay.plan import RequestClass
 from ....replay.worlds import Worlds
+from ....requests.classes import RequestClass, Requests
 from ....runs.verdict import Flip
 from ....runs.window import Window
 from ..definition import Definition
@@ -27,7 +27,6 @@ from .judging import judge
 from .outcome import Decision, Outcome
 from .served import Served
 
-_CHOSEN = "SELECT DISTINCT cluster, audit_id, ts, stage_ts, 0 AS number FROM schema_asked"
 _UNREAD: Outcome | None = Outcome(Decision.UNKNOWN, "the request could not be read", flip=Flip.UNKNOWN)
 
 
@@ -56,37 +55,35 @@ class Walk:
         versions = [f"{name}/{each.name}" for name, served in given.items() for each in served.definition.versions if each.served]
         parameters = {**window.parameters, "places": sorted(given), "served": sorted(versions)}
         reader.connection.execute(statement("asked"), parameters)
-        self.classes = [RequestClass(**row) for row in reader.rows(statement("classes"))]
+        self._requests = Requests.of(reader, "FROM schema_asked", window)
 
     @property
     def requests(self) -> int:
         """How many requests are on these kinds."""
-        return sum(item.requests for item in self.classes)
+        return self._requests.count
 
     def requests_of(self, name: str) -> int:
         """How many requests are on the kind called PLURAL.GROUP."""
-        return sum(item.requests for item in self.classes if f"{item.resource}.{item.api_group}" == name)
+        return sum(item.requests for item in self._requests.classes if f"{item.resource}.{item.api_group}" == name)
 
     def judged(self) -> Iterator[Judged]:
         """Every request with its verdict; requests that did not come to their resource have none."""
         cascade = Cascade()
         definitions = {name: each.definition for name, each in (*self._given.items(), *self._before.items())}
-        requests = Requests(_CHOSEN, {}, self.classes, self.window)
-        for met, outcome in requests.met(
-            self._reader, self._history, self._outcome, _UNREAD, partial(_Earlier, definitions=definitions)
-        ):
+        earlier = partial(_Earlier, definitions=definitions)
+        for found, outcome in met(self._requests, self._reader, self._history, self._outcome, _UNREAD, earlier=earlier):
             if outcome is not None:
-                yield Judged(met.event, self._served(met.event), outcome, cascade.add(met.event, outcome))
+                yield Judged(found.event, self._served(found.event), outcome, cascade.add(found.event, outcome))
 
     def _served(self, event: Event) -> Served:
         return self._given[f"{event.resource.resource}.{event.resource.group}"]
 
-    def _outcome(self, met: Met) -> Outcome | None:
-        if met.unfit:
-            return Outcome(Decision.UNKNOWN, met.unfit, flip=Flip.UNKNOWN)
-        event, served = met.event, self._served(met.event)
+    def _outcome(self, recorded: Met) -> Outcome | None:
+        if recorded.unfit:
+            return Outcome(Decision.UNKNOWN, recorded.unfit, flip=Flip.UNKNOWN)
+        event, served = recorded.event, self._served(recorded.event)
         old = self._of_the_time.at(served.name, event.cluster, event.ts)
-        return judge(event, served, old, met.versions, self._carrier)
+        return judge(event, served, old, recorded.versions, self._carrier)
 
 
 class _Earlier(EarlierVersions):

@@ -2,10 +2,9 @@
 -- places: RESOURCE.GROUP of the definitions; served: RESOURCE.GROUP/VERSION of the versions that they serve
 -- Reads and deletes matter only where their version is not served any more.
 CREATE OR REPLACE TEMP TABLE schema_asked AS
-SELECT
-    cluster, audit_id, ts, stage_ts, verb,
-    api_group, coalesce(api_version, '') AS api_version, resource, coalesce(subresource, '') AS subresource,
-    coalesce(namespace, '') AS namespace, coalesce(code, 0) >= 400 AS refused
+SELECT DISTINCT
+    cluster, audit_id, ts, stage_ts, verb, CASE verb WHEN 'create' THEN 'CREATE' WHEN 'delete' THEN 'DELETE' ELSE 'UPDATE' END AS operation,
+    api_group, api_version, resource, subresource, namespace, code, 0 AS number
 FROM events
 WHERE stage = 'ResponseComplete'
     AND list_contains($places, resource || '.' || api_group)

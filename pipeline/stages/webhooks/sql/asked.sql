@@ -1,5 +1,5 @@
 -- one row per request of a window that admission is for: (cluster, audit_id, ts), with what the calls of webhooks depend on
--- operation: a refused update or patch counts as UPDATE, though the object may not have existed; the column `refused` marks it, and refused deletions
+-- operation: a refused update or patch counts as UPDATE, though the object may not have existed
 -- marks: JSON of the annotations that show calls of webhooks, without those of authorizers, plugins and latencies
 -- message: of refusals only
 CREATE OR REPLACE TEMP TABLE webhooks_asked AS
@@ -21,8 +21,7 @@ SELECT
                 OR starts_with(entry.key, 'audit.k8s.io/')
             )
     ))))::VARCHAR AS marks,
-    dry_run,
-    verb IN ('update', 'patch', 'delete') AND code >= 400 AS refused
+    dry_run
 FROM reach
 WHERE operation IS NOT NULL AND way <> 'empty' AND stage = 'ResponseComplete'
     AND ts IS NOT NULL AND ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)

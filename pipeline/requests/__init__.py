@@ -1,0 +1,1 @@
+"""Recorded requests with their evidence. Knows no manifest."""
