@@ -7,6 +7,7 @@ import gc
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from datetime import UTC, datetime
@@ -75,7 +76,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the long files; `make test` hands out files in this order."""
+    """Begin with the long files; `make test` hands out files in this order.
+
+    Of several tests with one node id, pytest-xdist would run one.
+    """
+    shared = [name for name, count in Counter(item.nodeid for item in items).items() if count > 1]
+    if shared:
+        raise pytest.UsageError(f"several tests have one node id: {', '.join(shared)}")
     order = {Path(__file__).parent / name: number for number, name in enumerate(_LONG)}
     items.sort(key=lambda item: order.get(item.path, len(order)))
 

@@ -17,8 +17,9 @@ from pathlib import Path
 import httpx
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
+from schemathesis.schemas import APIOperation, BaseSchema
 from schemathesis.specs.openapi.checks import response_schema_conformance
 
 from api.ask.query_app import create_query_app
@@ -68,19 +69,34 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
         yield f"http://127.0.0.1:{server.port}", plan.run_id
 
 
-@schema.exclude(method="POST").exclude(path_regex="/events$").parametrize()
-@settings(quickly, max_examples=EXAMPLES)
-def test_no_question_breaks_the_server(case: schemathesis.Case, served: tuple[str, str]) -> None:
+def operations(chosen: BaseSchema) -> pytest.MarkDecorator:
+    """A test for each operation. Those of the library's own `parametrize` share one node id, and pytest-xdist runs one of them."""
+    found = [result.ok() for result in chosen.get_all_operations()]
+    return pytest.mark.parametrize("operation", found, ids=[each.label for each in found])
+
+
+@operations(schema.exclude(method="POST").exclude(path_regex="/events$"))
+def test_no_question_breaks_the_server(operation: APIOperation, served: tuple[str, str]) -> None:
     url, run_id = served
-    if "run_id" in case.path_parameters:
-        case.path_parameters["run_id"] = run_id
-    case.call_and_validate(base_url=url, checks=[not_a_server_error, response_schema_conformance], timeout=_PATIENCE_SECONDS)
+
+    @given(case=operation.as_strategy())
+    @settings(quickly, max_examples=EXAMPLES)
+    def ask(case: schemathesis.Case) -> None:
+        if "run_id" in case.path_parameters:
+            case.path_parameters["run_id"] = run_id
+        case.call_and_validate(base_url=url, checks=[not_a_server_error, response_schema_conformance], timeout=_PATIENCE_SECONDS)
+
+    ask()
 
 
-@schema.include(method="POST").parametrize()
-@settings(quickly, max_examples=max(2, EXAMPLES // 4))
-def test_no_order_breaks_the_server(case: schemathesis.Case, served: tuple[str, str]) -> None:
-    case.call_and_validate(base_url=served[0], checks=[not_a_server_error], timeout=_PATIENCE_SECONDS)
+@operations(schema.include(method="POST"))
+def test_no_order_breaks_the_server(operation: APIOperation, served: tuple[str, str]) -> None:
+    @given(case=operation.as_strategy())
+    @settings(quickly, max_examples=max(2, EXAMPLES // 4))
+    def order(case: schemathesis.Case) -> None:
+        case.call_and_validate(base_url=served[0], checks=[not_a_server_error], timeout=_PATIENCE_SECONDS)
+
+    order()
 
 
 # Every value at and beyond its limit, one after the other; and orders whose answers are asked for further.
