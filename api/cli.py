@@ -23,48 +23,21 @@ from types import FrameType
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from ingest.acting import visible
 from ingest.errors import HindcastError, InputError
 from ingest.holds import hold_files
 
+from .command_help import COMMANDS, HELP_OPTIONS, Command, Commands
 from .configuration import Configuration
 from .context import Context
 from .printing.option_words import name_values
+from .printing.pipe import patient
 
 EXIT_IN_PART = 4
 EXIT_INTERRUPTED = 130
 _DISTRIBUTION = "kube-hindcast"
 
-# The commands in the order of `--help`, each with its help line. Each is the function `command` of a module of api/commands. Only
-# the module of the given command is imported, because importing all takes longer than most commands run.
-COMMANDS = {
-    "demo": "Try everything on a bundled audit log",
-    "init": "Write an audit policy and the kubeconfig of the webhook",
-    "ingest": "Read audit logs and object snapshots into the lake",
-    "serve": "Run the webhook sink, the pages and the HTTP API",
-    "doctor": "Report lost evidence and the health of the lake",
-    "quarantine": "Show the records that are not events, and try them again",
-    "compact": "Merge small files",
-    "expire": "Delete old events, or only their bodies",
-    "publish": "Keep the lake on object storage as Iceberg tables",
-    "violations": "Count the failures that the cluster recorded",
-    "webhooks": "Show what admission webhooks did",
-    "runs": "List, show and remove stored replays",
-    "replay": "Count the decisions that policies would have made",
-    "calibrate": "Compare the replay with the recorded outcomes",
-    "explain": "Explain the verdict on one recorded request",
-    "readiness": "Decide whether policies may deny, with the figures",
-    "fleet": "Decide on every cluster of the lake, the worst first",
-    "exemptions": "Find narrow exemptions, or review existing ones",
-    "least-privilege": "Write the smallest roles for what a user did",
-    "stack": "Show whether a stack stays in its namespace",
-    "gate": "Decide in CI, with an exit code",
-    "policy": "Check the types of policies, or measure their CEL cost",
-    "schema": "Check CustomResourceDefinitions, their objects and fields",
-    "watch": "Replay events as they arrive",
-}
 _LAKE_HELP = "The folder that keeps the events, or the URL of a published lake."
 _QUIET_HELP = "Hide progress."
 _MEMORY_HELP = "Memory limit of each process that evaluates policies; 0: three quarters of the machine."
@@ -92,37 +65,12 @@ _NAMING = (
 _EVALUATING = (*_REPLAYING, "watch")
 
 
-class _Commands(TyperGroup):
-    """The commands by name, each imported when it is used; `--help` and completion need only their names and lines."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """In the order of COMMANDS."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of that name with its options, or None."""
-        if cmd_name not in COMMANDS:
-            return None
-        if cmd_name not in self.commands:
-            self.commands[cmd_name] = _loaded(cmd_name)
-        return self.commands[cmd_name]
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """The list of commands, without their options."""
-        self.commands = {name: TyperCommand(name, help=line) for name, line in COMMANDS.items()}
-        super().format_help(ctx, formatter)
-
-    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        """The names of commands that begin with a text."""
-        self.commands = {name: TyperCommand(name, help=line) for name, line in COMMANDS.items()}
-        return super().shell_complete(ctx, incomplete)
-
-
 def application() -> typer.Typer:
     """The command line."""
     return typer.Typer(
         name="hindcast",
-        cls=_Commands,
+        cls=Commands,
+        context_settings=HELP_OPTIONS,
         help="Replay Kubernetes admission policies over your audit log, and decide whether they may go from Warn or Audit to Deny.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -134,8 +82,13 @@ def application() -> typer.Typer:
 def _loaded(name: str) -> Any:
     """One command as typer runs it."""
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    single.command(name)(_finishing(import_module(f".commands.{name.replace('-', '_')}", __package__).command))
+    single.command(name, cls=Command, context_settings=HELP_OPTIONS)(
+        _finishing(import_module(f".commands.{name.replace('-', '_')}", __package__).command)
+    )
     return name_values(typer.main.get_command(single))
+
+
+Commands.load = staticmethod(_loaded)
 
 
 def _show_version(asked: bool) -> None:
@@ -221,8 +174,6 @@ def _finishing(command: Callable[..., int | None]) -> Callable[..., None]:
             code = command(*arguments, **options)
         except RecursionError as error:
             raise InputError("the input is nested too deep, or refers to itself", "look for a YAML alias inside itself") from error
-        except BrokenPipeError:
-            raise
         except MemoryError as error:
             from .confinement import out_of_memory
 
@@ -284,9 +235,6 @@ def _run(arguments: list[str]) -> int:
         application()(args=arguments)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BrokenPipeError:
-        # The reader of our output has ended (`| head`), which is not an error. Keep Python from flushing into the closed pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
@@ -323,6 +271,7 @@ _COLLECTING = (20_000, 20, 10)
 def main() -> None:
     """The console script."""
     gc.set_threshold(*_COLLECTING)
+    sys.stdout, sys.stderr = patient(sys.stdout), patient(sys.stderr)
     code = run()
     # Cleanup at exit takes a moment; interrupting it could leave processes waiting for each other for ever.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -18,11 +18,14 @@ from typer.core import TyperOption
 
 from ingest.errors import InputError
 
+from .command_help import names_of
+
 FILE_NAME = "hindcast.toml"
 VARIABLE = "HINDCAST_CONFIG"
 # The keys at the top. Each command takes the keys for which it has an option.
 SHARED = (
-    "lake", "quiet", "memory-bytes-max", "cluster", "output", "rules", "kubernetes-version", "workers", "since", "until", "expires",
+    "lake", "quiet", "memory-bytes-max", "cluster", "output", "rules", "kubernetes-version", "workers", "since", "until",
+    "review-by", "expires",  # the earlier name of review-by
 )  # fmt: skip
 # The values of `output`: the formats of all commands. Each command offers some of them.
 FORMATS = ("table", "wide", "json", "yaml", "markdown", "csv", "html", "junit", "sarif", "openreports", "policyreport")
@@ -109,21 +112,28 @@ class Configuration:
         }
         table = self.commands.get(name, {})
         for key in table:
-            if key not in options:
+            if not any(key in names_of(name, shown) for shown in options):
                 hint = f"`hindcast {name} --help` lists its options"
                 raise InputError(f"{self.place(name, key)}: hindcast {name} has no option --{key}", hint)
         values: dict[str, Any] = {}
-        for key, option in options.items():
-            parameter = option.name or key
-            variable = _PREFIX + key.upper().replace("-", "_")
-            is_shared = key in SHARED and key not in _GLOBAL
-            if is_shared and option.envvar is None and environment.get(variable):
-                values[parameter] = self._checked(variable, option, environment[variable], command)
-            elif key in table:
-                values[parameter] = self._checked(self.place(name, key), option, table[key], command)
-            elif is_shared and key in self.shared and self._is_offered(key, option):
-                values[parameter] = self._checked(self.place("", key), option, self.shared[key], command)
+        for shown, option in options.items():
+            for key in names_of(name, shown):
+                found = self._value(name, key, option, environment, command)
+                if found is not None:
+                    values.setdefault(option.name or key, found)
         return values
+
+    def _value(self, name: str, key: str, option: TyperOption, environment: Mapping[str, str], command: Any) -> Any:
+        """The value of one key from the environment or the file; None if neither has it."""
+        variable = _PREFIX + key.upper().replace("-", "_")
+        is_shared = key in SHARED and key not in _GLOBAL
+        if is_shared and option.envvar is None and environment.get(variable):
+            return self._checked(variable, option, environment[variable], command)
+        if key in (table := self.commands.get(name, {})):
+            return self._checked(self.place(name, key), option, table[key], command)
+        if is_shared and key in self.shared and self._is_offered(key, option):
+            return self._checked(self.place("", key), option, self.shared[key], command)
+        return None
 
     def place(self, table: str, key: str) -> str:
         """`file:line` of a key; of the first line if the key is written in an unusual way."""

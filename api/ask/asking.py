@@ -20,10 +20,10 @@ import duckdb
 import structlog
 
 from ingest.errors import LakeError
-from queries import LakeReader, open_lake
+from queries import open_lake
 
+from ..confined_sql import confine
 from ..errors import BusyError, TooCostlyError
-from ..published import published_url
 from .reads import Source
 
 Answer = TypeVar("Answer")
@@ -48,7 +48,7 @@ class Asker:
         self._seconds_max = seconds_max
         self._reader = open_lake(self._lake)
         self._reader.take_every_thread()
-        _lock_down(self._reader, self._lake, memory_bytes_max)
+        confine(self._reader, self._lake, memory_bytes_max)
         self._lock = threading.Lock()  # guards the reader itself; its sessions need no lock
         self._looked = time.monotonic()
         self._executor = ThreadPoolExecutor(QUESTIONS_AT_ONCE, thread_name_prefix="ask")
@@ -176,16 +176,3 @@ class _Attempt:
             if self._connection is not None:
                 self._connection.interrupt()
         asyncio.get_running_loop().call_later(_INTERRUPT_AGAIN_SECONDS, self.interrupt)
-
-
-def _lock_down(reader: LakeReader, lake: Path, memory_bytes_max: int) -> None:
-    """Restrict all statements of this database to the lake's files, and lock that setting."""
-    connection = reader.connection
-    connection.execute(f"SET memory_limit = '{int(memory_bytes_max)}B'")
-    connection.execute("SET temp_directory = ''")  # a question that needs more memory fails; DuckDB writes no temporary files
-    places = [f"{lake}/"]
-    if (published := published_url(lake)) is not None:
-        places.append(f"{published.removeprefix('file://')}/")
-    connection.execute("SET allowed_directories = ?", [places])
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")

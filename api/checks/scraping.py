@@ -44,7 +44,7 @@ def refuse_unused(places: Sequence[str], token_file: Path | None, authority: Pat
     if any(_is_url(where) for where in places):
         return
     found = f"--metrics gives {', '.join(places)}, which is a file" if places else "there is no --metrics"
-    for option, value in (("--metrics-token", token_file), ("--metrics-ca", authority)):
+    for option, value in (("--metrics-token-file", token_file), ("--metrics-ca", authority)):
         if value is not None:
             raise InputError(f"{option}: found {value}, but {found}", "leave it out, or give the URL of an API server's /metrics")
 

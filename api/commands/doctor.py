@@ -57,7 +57,9 @@ def command(
             "one for each server."
         ),
     ] = None,
-    metrics_token: Annotated[Path | None, typer.Option(help="A file with the bearer token for URLs of --metrics.")] = None,
+    metrics_token: Annotated[
+        Path | None, typer.Option("--metrics-token-file", help="A file with the bearer token for URLs of --metrics.")
+    ] = None,
     metrics_ca: Annotated[
         Path | None, typer.Option(help="PEM file with the authority that signed the certificates of URLs of --metrics.")
     ] = None,

@@ -42,7 +42,6 @@ Expires = Annotated[
     str,
     typer.Option(
         "--review-by",
-        "--expires",
         help="The day by which to review the exemptions: YYYY-MM-DD, or 90d (in 90 days). No cluster enforces it.",
     ),
 ]
@@ -71,7 +70,7 @@ def command(
     expires: Expires = "90d",
     check: Annotated[
         bool,
-        typer.Option("--check", "--check-exemptions", help="Review the existing exemptions instead."),
+        typer.Option("--check-exemptions", help="Review the existing exemptions instead."),
     ] = False,
     other_authorizers: replay.OtherAuthorizersOption = None,
     workers: replay.Workers = None,
@@ -85,7 +84,7 @@ def command(
         typer.Option(
             "--exit-code",
             help="Exit with 1 when denials remain, also in the later half of the window. "
-            "With --check: when an exemption should go.",
+            "With --check-exemptions: when an exemption should go.",
         ),
     ] = False,
 ) -> int:
@@ -97,7 +96,7 @@ def command(
     stages = given_of(read_texts(policies), version) if policies and STDIN not in policies else None
     if stages is not None and not stages.judges_policies:
         if check:
-            raise InputError("--check reviews exemptions of policies", "leave it out to find exemptions of these manifests")
+            raise InputError("--check-exemptions reviews exemptions of policies", "leave it out to find exemptions of these")
         check_stages(stages)
         asked = Asked(window, version, other_authorizers)
         found = list(proposals(own, stages, asked, day, replay.workers_or_default(own, workers)))
@@ -264,7 +263,7 @@ def check_present(
     """Print which existing exemptions should be removed; returns 1 if there is one and `exit_code` is set. Raises InputError for
     a format."""
     if output not in {form.value for form in Format}:
-        raise InputError(f"--check has no output {output}", f"use one of {', '.join(Format)}")
+        raise InputError(f"--check-exemptions has no output {output}", f"use one of {', '.join(Format)}")
     reader = open_lake(own.lake)
     try:
         own.say("replaying without each exemption")

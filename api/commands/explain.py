@@ -16,7 +16,7 @@ from api.context import Context
 from api.given import given_of
 from api.printing.explained import as_data, as_text
 from api.work.explained_stages import ByStage, ExplainedStage
-from api.work.explaining import Wanted, one_request
+from api.work.explaining import Wanted, completed, one_request
 from pipeline.admission.policies import PolicySet
 from pipeline.manifests.files import manifests_of
 from pipeline.readiness.explaining.explain import Asked
@@ -46,7 +46,7 @@ class ExplanationFormat(StrEnum):
 
 def command(
     context: typer.Context,
-    audit_id: Annotated[str, typer.Argument(help="The audit ID of a recorded request.", show_default=False)],
+    audit_id: Annotated[str, typer.Argument(help="The audit ID of a request, or its unique beginning.", show_default=False)],
     policies: options.Policies = None,
     cluster: Annotated[str | None, typer.Option(help="The cluster of the request, where several have that audit ID.")] = None,
     policy: Annotated[list[str] | None, typer.Option(help="Explain only the policy of this name; repeatable.")] = None,
@@ -56,7 +56,7 @@ def command(
     kubernetes_version: options.KubernetesVersion = "1.36",
     redact: Annotated[
         list[str] | None,
-        typer.Option(help="Remove this path from shown objects, as spec.containers[*].env; repeatable."),
+        typer.Option("--hide", help="Remove this path from shown objects, as spec.containers[*].env; repeatable."),
     ] = None,
     other_authorizers: replay.OtherAuthorizersOption = None,
     stage: Annotated[
@@ -79,7 +79,7 @@ def command(
         return _explain_chains(own, chains, Wanted(audit_id, cluster, at), version, output)
     asked = Asked(None, frozenset(policy or ()), version, redaction=Redaction(tuple(redact or ())))
     with closing(open_lake(own.lake)) as reader:
-        question = ByStage(reader, Wanted(audit_id, cluster, at), asked, other_authorizers)
+        question = ByStage(reader, completed(reader, Wanted(audit_id, cluster, at)), asked, other_authorizers)
         found = question.given(given_of(texts, version), lambda: _policies(texts, version)) if texts else question.recorded(stage)
     match output:
         case ExplanationFormat.JSON:
@@ -110,6 +110,7 @@ def _explain_chains(
     own: Context, chains: tuple[Chain, ...], wanted: Wanted, version: tuple[int, int], output: ExplanationFormat
 ) -> int:
     with closing(open_lake(own.lake)) as reader:
+        wanted = completed(reader, wanted)
         request = one_request(reader, wanted)
         found = [explain_recorded(reader, each, request["cluster"], wanted.audit_id, request["ts"], version) for each in chains]
     match output:

@@ -56,7 +56,8 @@ def command(
     kubernetes_version: options.KubernetesVersion = "1.36",
     rules: Annotated[Path | None, typer.Option(help="A YAML file that overrides single readiness rules.")] = None,
     max_denied_units: Annotated[
-        int | None, typer.Option(min=0, help="Workloads that may be denied; overrides the rule denied_units_max.")
+        int | None,
+        typer.Option("--max-denied-workloads", min=0, help="Workloads that may be denied; overrides the rule denied_units_max."),
     ] = None,
     allow_insufficient: Annotated[bool, typer.Option(help="Pass without enough evidence, instead of exit code 3.")] = False,
     allow_exemptions: Annotated[bool, typer.Option(help="Pass if few and narrow exemptions suffice.")] = False,
@@ -67,7 +68,7 @@ def command(
     ] = True,
     redact: Annotated[
         list[str] | None,
-        typer.Option(help="Remove this path from shown objects, as spec.containers[*].env; repeatable."),
+        typer.Option("--hide", help="Remove this path from shown objects, as spec.containers[*].env; repeatable."),
     ] = None,
     counterexamples: Annotated[int, typer.Option(min=0, help="How many denied requests to show for each policy.")] = PER_POLICY_MAX,
     other_authorizers: replay.OtherAuthorizersOption = None,

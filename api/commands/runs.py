@@ -35,7 +35,7 @@ def command(
     run_ids: Annotated[list[str] | None, typer.Argument(metavar="[RUN_ID]...", help="The runs to show or to remove.")] = None,
     older: Annotated[
         str | None,
-        typer.Option("--older-than", help="With rm: runs last requested before this time: 30d (30 days ago), 12h, or RFC 3339."),
+        typer.Option("--before", help="With rm: runs last requested before this time: 30d (30 days ago), 12h, or RFC 3339."),
     ] = None,
     limit: options.Limit = None,
     output: options.Output = Format.TABLE,
@@ -43,7 +43,7 @@ def command(
     """List the replays of the lake with their kind and window, show some of them, or remove some of them."""
     own: Context = context.obj
     if older is not None and action is not Action.RM:
-        raise InputError(f"--older-than does not go with {action}", "give it with rm")
+        raise InputError(f"--before does not go with {action}", "give it with rm")
     if action is Action.LIST and run_ids:
         raise InputError(f"list takes no run ID, found {run_ids[0]!r}", f"use: hindcast runs show {run_ids[0]}")
     if action is Action.LIST:
@@ -52,13 +52,13 @@ def command(
     if not run_ids and older is None:
         raise InputError(
             f"{action}: no run is named",
-            "`hindcast runs list` prints their IDs" + (", or give --older-than" * (action is Action.RM)),
+            "`hindcast runs list` prints their IDs" + (", or give --before" * (action is Action.RM)),
         )
     if action is Action.SHOW:
         found = [run(own.lake, run_id) for run_id in run_ids or ()]
         render([runs_table(found), bindings_table(found)], output, limit=limit)
         return 0
-    moment = asked_values.parse_time("--older-than", older, datetime.now(UTC))
+    moment = asked_values.parse_time("--before", older, datetime.now(UTC))
     chosen = [*(run_ids or ()), *(older_than(own.lake, moment) if moment is not None else ())]
     removed, kept = remove_runs(own.lake, chosen)
     render([removed_table(removed)], output, limit=limit)

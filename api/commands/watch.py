@@ -20,6 +20,7 @@ from api.checks.watch_metrics import HOST, WatchMetrics
 from api.context import Context
 from api.damage import ENGINE_ERRORS, explained
 from api.given import Texts, given_of, of_stage, say_mistakes, warn_of
+from api.printing.pipe import has_reader
 from api.printing.targets import check_file
 from ingest.durable import write_whole
 from ingest.errors import HindcastError, InputError
@@ -255,7 +256,7 @@ class _Looks:
             self._trouble = ""
             if self._denials and self._exit_on_denial:
                 return 1
-            if once and is_done:
+            if (once and is_done) or not has_reader(sys.stdout):
                 return 0
             time.sleep(interval)
 

@@ -87,7 +87,9 @@ def command(
         typer.Option(metavar="FROM..TO", help="The time of the outage, two times in RFC 3339. Default: the whole window."),
     ] = None,
     webhook: Annotated[list[str] | None, typer.Option(help="Only this webhook is down; repeatable.")] = None,
-    page: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Also write load or down as a page with charts.")] = None,
+    page: Annotated[
+        Path | None, typer.Option("--report-file", metavar="FILE.html", help="Also write load or down as a page with charts.")
+    ] = None,
     limit: options.Limit = None,
     output: options.Output = Format.TABLE,
 ) -> int:
@@ -102,7 +104,7 @@ def command(
     if bool(name) is not (question in _ABOUT_ONE):
         raise InputError("hindcast webhooks migrate or without takes the name of a webhook, and no other question does")
     if page is not None:
-        check_file("--page", page)
+        check_file("--report-file", page)
     asked = Asked(window, asked_values.parse_version(kubernetes_version))
     if question is Question.DID:
         tables = _did(own, window)
@@ -170,7 +172,7 @@ class _Replayed:
         return [*tables, *self._locks(rules, found)]
 
     def _write(self, path: Path | None, parts: Sequence[Table | OverTime | None]) -> None:
-        """Write the page of --page."""
+        """Write the page of --report-file."""
         if path is not None:
             path.write_text(page_of("Load of webhooks", parts), encoding="utf-8")
             self._own.say(f"page: {path}")

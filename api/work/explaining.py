@@ -22,6 +22,12 @@ _FOUND = """
         any_value(verb) AS verb, any_value(resource) AS resource
     FROM events WHERE audit_id = $audit_id GROUP BY ALL ORDER BY ts DESC, cluster"""
 
+_BEGINNING = """
+    SELECT DISTINCT audit_id FROM events WHERE starts_with(audit_id, $beginning) AND ($cluster IS NULL OR cluster = $cluster)
+    ORDER BY audit_id"""
+# A shorter beginning of an audit ID says nothing.
+_PREFIX_MIN = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -100,6 +106,19 @@ def _request(reader: LakeReader, wanted: Wanted) -> tuple[str, datetime]:
             "ingest the rest of the log; an audit policy may also omit that stage",
         )
     return found["cluster"], found["ts"]
+
+
+def completed(reader: LakeReader, wanted: Wanted) -> Wanted:
+    """The wanted request by its whole audit ID, of which the beginning may be given. Raises InputError where several begin so."""
+    if len(wanted.audit_id) < _PREFIX_MIN or _rows(reader, wanted.audit_id):
+        return wanted
+    relation = reader.sql(_BEGINNING, {"beginning": wanted.audit_id, "cluster": wanted.cluster})
+    found = [str(row[0]) for row in relation.fetchall()]
+    if len(found) > 1:
+        more = f" and {len(found) - _IDS_SHOWN:,} more" if len(found) > _IDS_SHOWN else ""
+        shown = f"{', '.join(found[:_IDS_SHOWN])}{more}"
+        raise InputError(f"{len(found):,} audit IDs begin with {wanted.audit_id}", f"type more of one of them: {shown}")
+    return replace(wanted, audit_id=found[0]) if found else wanted
 
 
 def one_request(reader: LakeReader, wanted: Wanted) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def served(status: int, body: str) -> Iterator[tuple[str, list[str | None]]]:
 def test_counters_come_from_a_url_with_a_token(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "token").write_text(f"{_TOKEN}\n")
     with served(200, scrape(5)) as (url, got):
-        assert run(["--lake", str(lake), "doctor", "--metrics", url, "--metrics-token", str(tmp_path / "token")]) == 1
+        assert run(["--lake", str(lake), "doctor", "--metrics", url, "--metrics-token-file", str(tmp_path / "token")]) == 1
     assert got == [f"Bearer {_TOKEN}"]
     assert "counted 5 events" in " ".join(capsys.readouterr().out.split())
 
@@ -107,12 +107,12 @@ def test_a_url_without_counters_is_named(lake: Path, capsys: pytest.CaptureFixtu
 
 def test_a_token_does_not_travel_without_tls(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "token").write_text(_TOKEN)
-    given = ["--metrics", "http://192.0.2.1/metrics", "--metrics-token", str(tmp_path / "token")]
+    given = ["--metrics", "http://192.0.2.1/metrics", "--metrics-token-file", str(tmp_path / "token")]
     assert run(["--lake", str(lake), "doctor", *given]) == 2
     assert "without TLS" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("option", ["--metrics-token", "--metrics-ca"])
+@pytest.mark.parametrize("option", ["--metrics-token-file", "--metrics-ca"])
 @pytest.mark.parametrize("places", [[], ["saved.txt"]])
 def test_a_token_that_nothing_would_use_is_named(
     lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, places: list[str]

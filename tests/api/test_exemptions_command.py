@@ -92,7 +92,7 @@ def test_bad_questions_are_named(lake: Path, capsys: pytest.CaptureFixture[str])
     assert run([*start, "--since", "1h"]) == 3
     assert "no request lies in the window" in capsys.readouterr().err
     assert run([*start, "--check", "-o", "manifests"]) == 2
-    assert "--check has no output manifests" in capsys.readouterr().err
+    assert "--check-exemptions has no output manifests" in capsys.readouterr().err
 
 
 def test_an_expiry_is_a_day_or_days_from_now() -> None:

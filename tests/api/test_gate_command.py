@@ -73,14 +73,14 @@ def test_keys_that_yaml_reads_as_true_or_false_are_named(lake: Path, tmp_path: P
 def test_denied_workloads_and_exemptions_can_be_allowed(
     gate: list[str], lenient: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run([*gate, str(POLICY), *lenient, "--max-denied-units", "6"]) == 1
-    assert run([*gate, str(POLICY), *lenient, "--max-denied-units", "7"]) == 0
+    assert run([*gate, str(POLICY), *lenient, "--max-denied-workloads", "6"]) == 1
+    assert run([*gate, str(POLICY), *lenient, "--max-denied-workloads", "7"]) == 0
     # A new Service is denied almost every day, so that exemptions would not hold.
     assert run([*gate, str(POLICY), *lenient, "--allow-exemptions"]) == 1
     capsys.readouterr()
-    assert run([*gate, str(POLICY), "--max-denied-units", "7"]) == 3
+    assert run([*gate, str(POLICY), "--max-denied-workloads", "7"]) == 3
     capsys.readouterr()
-    assert run([*gate, str(POLICY), "--max-denied-units", "7", "--allow-insufficient", "--counterexamples", "0"]) == 0
+    assert run([*gate, str(POLICY), "--max-denied-workloads", "7", "--allow-insufficient", "--counterexamples", "0"]) == 0
     assert "counterexamples" not in capsys.readouterr().out
 
 
@@ -147,7 +147,7 @@ def test_a_policy_that_has_another_name_now_can_be_paired(
 def test_named_paths_are_taken_out_of_every_form(gate: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [tmp_path / name for name in ("gate.xml", "gate.sarif", "gate.md")]
     written = [word for file in files for word in ("--report-file", str(file))]
-    assert run([*gate, str(POLICY), "--redact", "spec.externalIPs", *written]) == 1
+    assert run([*gate, str(POLICY), "--hide", "spec.externalIPs", *written]) == 1
     out = capsys.readouterr().out
     assert "[redacted]" in out
     assert "203.0.113.7" not in out.partition("counterexamples")[2]

@@ -83,15 +83,15 @@ def test_a_run_is_removed_by_its_id_or_age_unless_it_is_in_use(asked: Callable[.
     assert [row["run_id"] for row in removed["removed"]] == [second]
     assert removed["removed"][0]["bytes"] > 0
     assert list(listed(asked)) == [first]
-    assert asked("runs", "rm", "--older-than", "1d", "-o", "json")[1]["removed"] == []
+    assert asked("runs", "rm", "--before", "1d", "-o", "json")[1]["removed"] == []
     mark = lake / "runs" / first / "made-as-replay"
     os.utime(mark, (0, 0))
-    assert asked("runs", "rm", "--older-than", "1d")[0] == 0
+    assert asked("runs", "rm", "--before", "1d")[0] == 0
     assert list((lake / "runs").iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    "arguments", [["rm"], ["show"], ["rm", "../.."], ["rm", "0" * 16], ["list", "0" * 16], ["list", "--older-than", "1d"]]
+    "arguments", [["rm"], ["show"], ["rm", "../.."], ["rm", "0" * 16], ["list", "0" * 16], ["list", "--before", "1d"]]
 )
 def test_a_mistake_removes_nothing(asked: Callable[..., Any], lake: Path, arguments: list[str]) -> None:
     asked("replay", "-f", lake.with_name("1.yaml"), "--workers", 1)

@@ -94,7 +94,7 @@ def test_load_and_outage_are_printed_and_drawn(lake: Path, tmp_path: Path, capsy
     file, page = tmp_path / "hooks.yaml", tmp_path / "load.html"
     file.write_text(FILE)
     asked = ["-q", "--lake", str(lake), "webhooks"]
-    assert run([*asked, "load", "-f", str(file), "--latency-ms", "100", "--page", str(page), "-o", "json"]) == 0
+    assert run([*asked, "load", "-f", str(file), "--latency-ms", "100", "--report-file", str(page), "-o", "json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     (row,) = printed["load"]
     assert (row["calls"], row["most"], row["p99"]) == (4, 1, 0)
