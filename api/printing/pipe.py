@@ -21,7 +21,7 @@ class _Pipe(io.FileIO):
 def patient(stream: TextIO) -> TextIO:
     """A stream that writes to the same place as `stream`, and drops what its reader does not want any more.
 
-    So a command does all that it has to do besides printing, and its exit code says how that ended.
+    So a command does the rest of its work, and its exit code says how that ended.
     """
     stream.flush()
     raw = _Pipe(stream.fileno(), "w", closefd=False)

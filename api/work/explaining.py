@@ -109,7 +109,7 @@ def _request(reader: LakeReader, wanted: Wanted) -> tuple[str, datetime]:
 
 
 def completed(reader: LakeReader, wanted: Wanted) -> Wanted:
-    """The wanted request by its whole audit ID, of which the beginning may be given. Raises InputError where several begin so."""
+    """The wanted request by its whole audit ID; the beginning of one may be given. Raises InputError where several begin so."""
     if len(wanted.audit_id) < _PREFIX_MIN or _rows(reader, wanted.audit_id):
         return wanted
     relation = reader.sql(_BEGINNING, {"beginning": wanted.audit_id, "cluster": wanted.cluster})
