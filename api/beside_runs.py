@@ -6,7 +6,7 @@ other rules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,12 @@ from pipeline.admission.policies.load import parse_policy_set
 from pipeline.manifests.files import manifests_of
 from pipeline.manifests.writing import to_yaml
 from pipeline.readiness.exempting.manifests import Manifests
-from pipeline.readiness.model import Fidelity
-from pipeline.readiness.report import Report
-from pipeline.readiness.rules import ReadinessRules
+from pipeline.readiness.flow import Made
 from pipeline.request import Object
 from pipeline.runs import RunStore
 from pipeline.stages.stage import Stage
 
-_POLICIES, _FIDELITY, _REPORT, _COSTS = "policies.yaml", "fidelity.json", "report.json", "costs.json"
-_MANIFESTS, _EXTRA, _CLUSTER = "manifests.yaml", "extra.yaml", "cluster"
+_POLICIES, _MADE, _COSTS, _MANIFESTS, _CLUSTER = "policies.yaml", "report.json", "costs.json", "manifests.yaml", "cluster"
 
 
 def keep_policies(lake: Path, run_id: str, policies: PolicySet | None) -> None:
@@ -57,23 +54,24 @@ def kept_rules(lake: Path, run_id: str, stage: Stage[Any, Any]) -> Any:
     return stage.read(manifests_of([("manifests", text)])) if text is not None else None
 
 
-def keep_extra(lake: Path, run_id: str, manifests: Sequence[Object]) -> None:
-    """Keep the manifests that would keep everybody working under those of a run."""
-    if manifests:
-        RunStore(lake).run(run_id).keep(_EXTRA, to_yaml(manifests, is_compact=True).encode())
+class _Kept(msgspec.Struct, frozen=True):
+    made: Made
+    question: str
 
 
-def kept_extra(lake: Path, run_id: str) -> str | None:
-    """These manifests as YAML; None where none were found, or none were looked for."""
-    text = RunStore(lake).run(run_id).kept(_EXTRA)
-    return text.decode("utf-8") if text is not None else None
+def keep_made(lake: Path, made: Made, question: str = "") -> None:
+    """Keep a report of a run, with what reports under other rules need. With a question, the same question has this answer."""
+    RunStore(lake).run(made.report.run_id).keep(_MADE, msgspec.json.encode(_Kept(made, question)))
 
 
-def keep_report(lake: Path, report: Report, fidelity: Mapping[str, Fidelity] | None) -> None:
-    """Keep a report of a run, and how far the replay agrees with the record, for reports under other rules."""
-    run = RunStore(lake).run(report.run_id)
-    run.keep(_FIDELITY, msgspec.json.encode(fidelity))
-    run.keep(_REPORT, msgspec.json.encode(report))
+def kept_made(lake: Path, run_id: str, question: str | None = None) -> Made | None:
+    """The report of a run, or None: if a question is given, only its answer. One of another version of Hindcast does not count."""
+    body = RunStore(lake).run(run_id).kept(_MADE)
+    try:
+        found = msgspec.json.decode(body, type=_Kept) if body is not None else None
+    except msgspec.DecodeError:
+        return None
+    return found.made if found is not None and question in (None, found.question) else None
 
 
 def keep_cluster(lake: Path, run_id: str, cluster: str) -> None:
@@ -85,25 +83,6 @@ def kept_cluster(lake: Path, run_id: str) -> str:
     """The one cluster that a run is about; empty for a run over all clusters of the lake."""
     name = RunStore(lake).run(run_id).kept(_CLUSTER)
     return name.decode("utf-8") if name is not None else ""
-
-
-def kept_report(lake: Path, run_id: str, rules: ReadinessRules) -> Report | None:
-    """The report on a run under these rules, or None. A report of another version of Hindcast does not count."""
-    body = RunStore(lake).run(run_id).kept(_REPORT)
-    try:
-        report = msgspec.json.decode(body, type=Report) if body is not None else None
-    except msgspec.DecodeError:
-        return None
-    return report if report is not None and report.rules == rules else None
-
-
-def kept_fidelity(lake: Path, run_id: str) -> Mapping[str, Fidelity] | None:
-    """How far the replay of each policy agrees with the record; None where that was not compared."""
-    body = RunStore(lake).run(run_id).kept(_FIDELITY)
-    try:
-        return msgspec.json.decode(body, type=dict[str, Fidelity] | None) if body is not None else None
-    except msgspec.DecodeError:
-        return None
 
 
 def keep_gate(lake: Path, run_id: str, digest: str, answer: bytes) -> None:

@@ -12,6 +12,7 @@ from ingest.errors import InputError
 from ingest.lake import Lake
 from pipeline.admission.policies.verdict import STAGE
 from pipeline.readiness.build import About, build_report
+from pipeline.readiness.flow import Made
 from pipeline.readiness.of_stage import stage_report
 from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
@@ -21,7 +22,7 @@ from queries import LakeReader
 from queries.lake import files_of
 
 from ..asked_values import parse_version
-from ..beside_runs import keep_report, kept_cluster, kept_fidelity, kept_report, kept_rules
+from ..beside_runs import keep_made, kept_cluster, kept_made, kept_rules
 from ..stored_runs import run, stored, stored_plan, verdicts_of
 from .listing import Listing, Page, Parameters, Source, conditions, holding, keyset_page
 from .questions import REQUEST_TEXTS, TIME, SortKey, TimePaging, VerdictFilters, VerdictGrain
@@ -125,12 +126,12 @@ def readiness(source: Source, run_id: str, rules: ReadinessRules | None = None) 
     """
     verdicts_of(source.lake, run_id)
     asked = rules or ReadinessRules()
-    found = kept_report(source.lake, run_id, asked)
-    if found is not None:
-        return found
+    kept = kept_made(source.lake, run_id)
+    if kept is not None and kept.report.rules == asked:
+        return kept.report
     summary = stored(source.lake, run_id).summary
     assert summary is not None
-    fidelity, asked_run = kept_fidelity(source.lake, run_id), run(source.lake, run_id)
+    fidelity, asked_run = kept.fidelity if kept is not None else None, run(source.lake, run_id)
     with _reader_of(source, run_id) as reader:
         if asked_run.stage == STAGE:
             plan = stored_plan(source.lake, run_id)
@@ -147,7 +148,7 @@ def readiness(source: Source, run_id: str, rules: ReadinessRules | None = None) 
             report = stage_report(reader, source.lake, stage, about, summary, fidelity, asked, given=given)
     if rules is None:
         with suppress(OSError):  # a read-only lake computes it again each time
-            keep_report(source.lake, report, fidelity)
+            keep_made(source.lake, Made(report, fidelity))
     return report
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from api import asked_values
-from api.beside_runs import keep_cluster, keep_manifests, keep_policies, keep_report
+from api.beside_runs import keep_cluster, keep_made, keep_manifests, keep_policies
 from api.context import Context
 from api.given import given_of, of_stage, warn_of
 from api.printing.output import Column, Format, Table, render
@@ -130,7 +130,7 @@ def _chosen(own: Context, names: list[str] | None) -> list[str] | None:
 def _judged(own: Context, question: Question, clusters: list[str] | None, workers: int) -> FleetReport:
     def keep(cluster: str, judgement: Judgement) -> None:
         for part in judgement.parts:
-            keep_report(own.lake, part.report, part.fidelity)
+            keep_made(own.lake, part)
             keep_cluster(own.lake, part.report.run_id, cluster)
         for name, summary in judgement.runs.items():
             own.note_defects(summary.defects)

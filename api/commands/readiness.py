@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from api import asked_values
-from api.beside_runs import keep_cluster, keep_report
+from api.beside_runs import keep_cluster
 from api.context import Context
 from api.given import Texts, given_of, warn_of
 from api.printing import reports
@@ -25,6 +26,7 @@ from pipeline.readiness.report import Report, joined, with_caveats
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.readiness.stage_flow import Wanted
 from pipeline.replay import Window
+from pipeline.stages.registry import VALIDATING
 from pipeline.stages.stage import Asked as StageAsked
 from queries import LakeReader
 from queries.catalog import LakeFiles
@@ -33,6 +35,7 @@ from . import replay
 from .exemptions import Expires, check_present, manifests_of, parse_expiry
 from .parts import options, stage_readiness
 from .parts.clusters import cluster_files
+from .parts.made_once import made_once
 from .parts.window import check_window
 from .policies import checked_policies, chosen_policies, read_texts
 
@@ -161,8 +164,9 @@ def make_report(
         if export is not None:
             reports.write_outcomes(reader, export)
 
-    made = flow.make_report(own.lake, plan, summary, wanted, replay.walk(own, asked.workers), counted=counted)
-    keep_report(own.lake, made.report, made.fidelity)
+    report = partial(flow.make_report, own.lake, plan, summary, wanted, replay.walk(own, asked.workers), counted=counted)
+    question = (asked.texts, asked.expires, others, rules, change_delay)
+    made = made_once(own, VALIDATING, (plan, summary), question, export, report)
     own.say(plan.words_of_window)
     return made.report
 

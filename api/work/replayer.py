@@ -42,7 +42,7 @@ from queries import open_lake
 
 from .. import priorities
 from ..ask.run_costs import count_costs, plan_costs
-from ..beside_runs import keep_extra, keep_gate, keep_manifests, keep_policies, keep_report
+from ..beside_runs import keep_gate, keep_made, keep_manifests, keep_policies
 from ..commands.policies import checked_policies, posted_policies
 from ..confinement import confine
 from ..context import Context
@@ -178,8 +178,7 @@ def _replay_stage(lake: Path, given: Given, stage: Stage[Any, Any], task: Task, 
         day = datetime.now(UTC).date() + _EXEMPTED_FOR
         wanted = Wanted(ReadinessRules.of(order.rules, "rules"), order.calibrate, order.exemptions, day)
         made = make_stage_report(lake, found, wanted, walk, lambda step: _tell(state=State(step)))
-        keep_report(lake, made.report, made.fidelity)
-        keep_extra(lake, made.report.run_id, made.extra)
+        keep_made(lake, made)
     return found.summary
 
 
@@ -255,7 +254,7 @@ def _report(lake: Path, policies: PolicySet, plan: ReplayPlan, summary: RunSumma
         return _run_plan(lake, bound, task.output_bytes_max, kind)
 
     made = make_report(lake, plan, summary, asked, walk, lambda step: _tell(state=State(step)))
-    keep_report(lake, made.report, made.fidelity)
+    keep_made(lake, made)
 
 
 def _run_plan(lake: Path, plan: ReplayPlan, output_bytes_max: int, kind: RunKind = RunKind.REPLAY) -> RunSummary:

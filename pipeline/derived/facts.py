@@ -32,9 +32,9 @@ ALL_CLASSES = "FROM admission_classes(NULL, NULL)"
 class FileFacts(msgspec.Struct, frozen=True):
     """The facts of one file of events.
 
-    `keys` is a digest of the events' keys; `content` is one that retention changes, too. Both are the exclusive or of one number
-    per event, so they add up over files, and do not depend on the layout. `definitions` is that of definitions of custom resources
-    and of bindings of mutating policies.
+    `content` is a digest of the events' keys that retention of bodies changes, too. It is the exclusive or of one number per event,
+    so it adds up over files, and does not depend on the layout. `definitions` is that of definitions of custom resources and of
+    bindings of mutating policies.
     `unfinished` counts events of stages other than the last.
     `classes` are the rows of `admission_classes` over this file alone.
     """
@@ -43,7 +43,6 @@ class FileFacts(msgspec.Struct, frozen=True):
     bytes: int
     changed_ns: int
     events: int
-    keys: int
     content: int
     definitions: int
     unfinished: int
@@ -54,7 +53,6 @@ class LakeFacts(msgspec.Struct, frozen=True):
     """The facts of all files of a lake together. `classes` is None where a request may have its stages in several files."""
 
     events: int
-    keys: int
     content: int
     definitions: int
     classes: list[dict[str, Any]] | None
@@ -63,7 +61,7 @@ class LakeFacts(msgspec.Struct, frozen=True):
     @property
     def state(self) -> str:
         """A name for the content of the events, whatever files they lie in."""
-        return f"{self.events}-{self.keys}-{self.content}"
+        return f"{self.events}-{self.content}"
 
 
 def facts_of(reader: LakeReader) -> LakeFacts:
@@ -74,7 +72,6 @@ def facts_of(reader: LakeReader) -> LakeFacts:
     whole = len(found) <= 1 or not any(each.unfinished for each in found)
     return LakeFacts(
         events=sum(each.events for each in found),
-        keys=reduce(xor, (each.keys for each in found), 0),
         content=reduce(xor, (each.content for each in found), 0),
         definitions=reduce(xor, (each.definitions for each in found), 0),
         classes=[row for each in found for row in each.classes] if whole else None,
@@ -137,9 +134,9 @@ def _counted(reader: LakeReader, paths: tuple[str, ...], states: Mapping[str, tu
             classes.setdefault(int(number), []).append(row)
     for file, path in enumerate(paths):
         size_bytes, changed_ns = states[path]
-        events, keys, content, definitions, unfinished = numbers.get(file, [0] * 5)
+        events, content, definitions, unfinished = numbers.get(file, [0] * 4)
         its_classes = classes.get(file, [])
-        yield path, FileFacts(_code(), size_bytes, changed_ns, events, keys, content, definitions, unfinished, its_classes)
+        yield path, FileFacts(_code(), size_bytes, changed_ns, events, content, definitions, unfinished, its_classes)
 
 
 def _forget_gone(folder: Path) -> None:

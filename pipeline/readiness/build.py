@@ -158,6 +158,11 @@ def _place(source: str) -> tuple[str, int | None]:
     return file, int(line) if line.isdigit() else None
 
 
+def caveats_now(reader: LakeReader, lake: Path, stage: Stage[Any, Any], plan: RunPlan, summary: RunSummary) -> tuple[str, ...]:
+    """The caveats of a report on a run, as the lake is now: some do not follow from the run and the files of its plan."""
+    return tuple(_caveats(reader, lake, About.of(stage, plan), extent_of(reader), summary))
+
+
 def _caveats(reader: LakeReader, lake: Path, about: About, extent: Row, summary: RunSummary) -> list[str]:
     """What a reader of any report on a run has to know of its evidence."""
     first = [FIRST_FAILURE_ONLY] if about.stage == VALIDATING.name else []

@@ -66,7 +66,7 @@ def lake_digest(reader: LakeReader, window: Window) -> str:
     until = horizon(reader, window)
     if until is None:
         facts = facts_of(reader)
-        return f"{facts.events}-{facts.keys}-{object_digest(reader)}"
+        return f"{facts.events}-{facts.content}-{object_digest(reader)}"
     events, digest = reader.connection.execute(statement("digest"), {"until": until}).fetchall()[0]
     return f"{events}-{digest}-{object_digest(reader, until)}"
 

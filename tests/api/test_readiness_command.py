@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -19,6 +21,13 @@ spec:
   matchConstraints:
     resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}]
   validations: [{expression: object.spec.replicas <= 5, message: too many}]
+"""
+
+ROLE = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: readers}
+rules: [{apiGroups: [apps], resources: [deployments], verbs: [get]}]
 """
 
 
@@ -68,3 +77,46 @@ def test_a_remedy_stands_under_the_first_policy_that_needs_it(tmp_path: Path, ca
     shown = capsys.readouterr().out
     assert shown.count("to know it, record writes at level RequestResponse") == 1
     assert shown.count("the audit level was Metadata; the remedy stands under limit") == 1
+
+
+def test_a_kept_decision_is_that_of_a_fresh_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """After each arrival, edit and expiry a lake with kept decisions answers as a copy of it without any; so for roles."""
+    policy, rules, lake = tmp_path / "policy.yaml", tmp_path / "rules.yaml", tmp_path / "lake"
+    policy.write_text(POLICY)
+    rules.write_text("denied_units_max: 3\n")
+
+    def log(numbers: range, hour: int) -> list[dict[str, Any]]:
+        return [
+            recorded(f"id-{n}", START + timedelta(hours=hour, minutes=n), "create", deployment(f"web-{n}", n), user=f"user-{n % 3}")
+            for n in numbers
+        ]
+
+    def answer(of: Path, *options: str) -> str:
+        capsys.readouterr()
+        assert run(["-q", "--lake", str(of), "readiness", "-f", str(policy), "-o", "json", *options]) == 0
+        return capsys.readouterr().out
+
+    def check(*options: str) -> str:
+        fresh = tmp_path / "fresh"
+        shutil.copytree(lake, fresh)
+        for name in ("runs", "derived"):
+            shutil.rmtree(fresh / name, ignore_errors=True)
+        found = answer(fresh, *options)
+        shutil.rmtree(fresh)
+        assert answer(lake, *options) == found
+        return found
+
+    take_in(lake, log(range(8), 5))
+    answers = [check(), check("--rules", str(rules))]
+    take_in(lake, log(range(8, 12), 2), "late.jsonl")
+    answers.append(check())
+    policy.write_text(POLICY.replace("<= 5", "<= 6"))
+    answers.append(check())
+    assert run(["-q", "--lake", str(lake), "expire", "--objects-before", (START + timedelta(days=2)).isoformat()]) == 0
+    answers.append(check())
+    assert len({*answers}) == len(answers)
+    kept = max(lake.glob("runs/*/report.json"), key=lambda file: file.stat().st_mtime_ns)
+    kept.write_text(kept.read_text().replace("limit", "words"))
+    assert '"words"' in answer(lake)
+    policy.write_text(ROLE)
+    assert answer(lake) == check()

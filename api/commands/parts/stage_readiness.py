@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from api.beside_runs import keep_report
 from api.context import Context
 from api.given import Given, say_mistakes, walk
 from pipeline.manifests.writing import to_yaml
@@ -17,6 +17,7 @@ from queries import LakeReader
 from queries.catalog import LakeFiles
 
 from ...printing import reports
+from .made_once import made_once
 
 
 def make_reports(
@@ -40,8 +41,8 @@ def make_reports(
     for stage, rules in given.stages:
         say_mistakes(own, stage, rules, asked.replaces_all)
         run = run_stage(own.lake, stage, rules, asked, walked, RunKind.REPLAY, files)
-        made = make_stage_report(own.lake, run, wanted, walked, counted=counted)
-        keep_report(own.lake, made.report, made.fidelity)
+        report = partial(make_stage_report, own.lake, run, wanted, walked, counted=counted)
+        made = made_once(own, stage, (run.plan, run.summary), (given.texts, asked, wanted), export, report)
         seen = run.plan.files
         own.say(run.plan.window.words(seen.newest_us if seen else None))
         found.append(made)
