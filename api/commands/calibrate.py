@@ -60,7 +60,7 @@ def command(
     context: typer.Context,
     since: options.Since = None,
     until: options.Until = None,
-    kubernetes_version: options.KubernetesVersion = "1.36",
+    kubernetes_version: options.KubernetesVersion = options.DEFAULT_VERSION,
     other_authorizers: replay.OtherAuthorizersOption = None,
     workers: replay.Workers = None,
     limit: options.Limit = None,

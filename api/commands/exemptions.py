@@ -66,7 +66,7 @@ def command(
     policies: options.Policies = None,
     since: options.Since = None,
     until: options.Until = None,
-    kubernetes_version: options.KubernetesVersion = "1.36",
+    kubernetes_version: options.KubernetesVersion = options.DEFAULT_VERSION,
     expires: Expires = "90d",
     check: Annotated[
         bool,

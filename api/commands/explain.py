@@ -53,7 +53,7 @@ def command(
     at: Annotated[
         str | None, typer.Option(help="When the request was received, where several have that audit ID (RFC 3339).")
     ] = None,
-    kubernetes_version: options.KubernetesVersion = "1.36",
+    kubernetes_version: options.KubernetesVersion = options.DEFAULT_VERSION,
     redact: Annotated[
         list[str] | None,
         typer.Option("--hide", help="Remove this path from shown objects, as spec.containers[*].env; repeatable."),

@@ -53,7 +53,7 @@ def command(
     renamed: Annotated[list[str] | None, typer.Option(help="With --against: a renamed policy, as OLD=NEW; repeatable.")] = None,
     since: options.Since = None,
     until: options.Until = None,
-    kubernetes_version: options.KubernetesVersion = "1.36",
+    kubernetes_version: options.KubernetesVersion = options.DEFAULT_VERSION,
     rules: Annotated[Path | None, typer.Option(help="A YAML file that overrides single readiness rules.")] = None,
     max_denied_units: Annotated[
         int | None,

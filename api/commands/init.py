@@ -100,7 +100,7 @@ def command(
     audit_policy: Annotated[
         Path | None, typer.Option(help="With --check: the audit policy in force, to name the rule that decides.")
     ] = None,
-    kubernetes_version: options.KubernetesVersion = "1.36",
+    kubernetes_version: options.KubernetesVersion = options.DEFAULT_VERSION,
     limit: options.Limit = None,
     output: options.Output = Format.TABLE,
 ) -> int:

@@ -73,7 +73,7 @@ def command(
         ),
     ] = True,
     name: Annotated[str | None, typer.Option(help="The name of roles and bindings. Default: derived from the user.")] = None,
-    kubernetes_version: options.KubernetesVersion = "1.36",
+    kubernetes_version: options.KubernetesVersion = options.DEFAULT_VERSION,
     limit: options.Limit = None,
     output: options.Output = Format.YAML,
 ) -> int:

@@ -43,7 +43,7 @@ def command(
     policies: options.Policies = None,
     since: options.Since = None,
     until: options.Until = None,
-    kubernetes_version: options.KubernetesVersion = "1.36",
+    kubernetes_version: options.KubernetesVersion = options.DEFAULT_VERSION,
     other_authorizers: replay.OtherAuthorizersOption = None,
     limit: options.Limit = None,
     output: options.Output = Format.TABLE,

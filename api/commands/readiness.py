@@ -18,6 +18,7 @@ from api.printing import reports
 from api.printing.reports import ReportFormat
 from pipeline.admission.policies.load import parse_objects
 from pipeline.authorization import OtherAuthorizers
+from pipeline.cel.minors import DEFAULT
 from pipeline.history.in_force import CHANGE_DELAY
 from pipeline.readiness import flow
 from pipeline.readiness.exempting.manifests import Manifests
@@ -50,7 +51,7 @@ def command(
     policies: options.Policies = None,
     since: options.Since = None,
     until: options.Until = None,
-    kubernetes_version: options.KubernetesVersion = "1.36",
+    kubernetes_version: options.KubernetesVersion = options.DEFAULT_VERSION,
     rules: Annotated[Path | None, typer.Option(help="A YAML file that overrides single readiness rules.")] = None,
     calibration: Annotated[
         bool,
@@ -131,7 +132,7 @@ class Question:
 
     texts: Texts
     window: Window = field(default_factory=Window)
-    kubernetes_version: tuple[int, int] = (1, 36)
+    kubernetes_version: tuple[int, int] = DEFAULT
     workers: int | None = None
     expires: date | None = None
     other_authorizers: OtherAuthorizers | None = None

@@ -67,7 +67,7 @@ def command(
     policies: options.Policies = None,
     since: options.Since = None,
     until: options.Until = None,
-    kubernetes_version: options.KubernetesVersion = "1.36",
+    kubernetes_version: options.KubernetesVersion = options.DEFAULT_VERSION,
     plan: Annotated[bool, typer.Option("--plan", help="Count the requests, print the plan, and stop.")] = False,
     against: Annotated[
         list[Path] | None, typer.Option(help="Compare with the version before: a file or a folder; repeatable.")

@@ -64,7 +64,7 @@ def command(
     strict: Annotated[
         bool, typer.Option("--strict", help="Also report mistakes that the API server accepts, and mark them.")
     ] = False,
-    kubernetes_version: options.KubernetesVersion = "1.36",
+    kubernetes_version: options.KubernetesVersion = options.DEFAULT_VERSION,
     limit: options.Limit = None,
     output: options.Output = Format.TABLE,
 ) -> int:

@@ -69,7 +69,7 @@ def command(
     calibration: Annotated[
         bool, typer.Option("--calibrate/--no-calibrate", help="At the start, measure how far the replay agrees with the record.")
     ] = False,
-    kubernetes_version: options.KubernetesVersion = "1.36",
+    kubernetes_version: options.KubernetesVersion = options.DEFAULT_VERSION,
     metrics_port: Annotated[int | None, typer.Option(help="Serve Prometheus metrics on this port of 127.0.0.1; 0: any.")] = None,
     metrics_file: Annotated[Path | None, typer.Option(help="Write Prometheus metrics there, for node_exporter (*.prom).")] = None,
     only_given: Annotated[

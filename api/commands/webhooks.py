@@ -78,7 +78,7 @@ def command(
     ] = None,
     since: options.Since = None,
     until: options.Until = None,
-    kubernetes_version: options.KubernetesVersion = "1.36",
+    kubernetes_version: options.KubernetesVersion = options.DEFAULT_VERSION,
     latency_ms: Annotated[
         float | None, typer.Option(min=0, help="How long a webhook takes to answer: load then shows the calls in flight.")
     ] = None,

@@ -14,6 +14,7 @@ from fastapi import Request
 
 from ingest.errors import EvidenceError, InputError
 from pipeline.admission.policies.verdict import STAGE
+from pipeline.cel.minors import DEFAULT, EVERY, words_of
 
 from .. import stored_runs
 from ..ask.kept import plan_of
@@ -32,8 +33,7 @@ _PARTS_MAX = 100
 _HEAD_BYTES_MAX = 8 * 1024
 _BOUNDARY = re.compile(r';\s*boundary="?([^";,\s]{1,200})')
 _NAME = re.compile(rb'^content-disposition:[^\r\n"]*;[ \t]*name="([^"\r\n]*)"', re.IGNORECASE | re.MULTILINE)
-_VERSIONS = ("1.36", "1.35", "1.34", "1.33", "1.32", "1.31", "1.30")
-KUBERNETES_VERSIONS = tuple((version, version) for version in _VERSIONS)
+KUBERNETES_VERSIONS = tuple((version, version) for version in map(words_of, reversed(EVERY)))
 # The meaning of each state of a job for the waiting user.
 _WORDS: Mapping[str, str] = {
     "waiting": "waits for another replay to end",
@@ -56,7 +56,7 @@ class TrialForm:
     policies: str = ""
     since: str = ""
     until: str = ""
-    kubernetes_version: str = "1.36"
+    kubernetes_version: str = words_of(DEFAULT)
     calibrate: str = "on"
     exemptions: str = "on"
     only: str = ""
@@ -70,7 +70,7 @@ class TrialForm:
         window = parse_time("since", self.since or None, now), parse_time("until", self.until or None, now)
         if window[0] is not None and window[1] is not None and window[0] >= window[1]:
             raise InputError(f"since: {self.since} is not before {self.until}", "give an earlier one")
-        version = parse_version(self.kubernetes_version or _VERSIONS[0])
+        version = parse_version(self.kubernetes_version or words_of(DEFAULT))
         return Order(
             self.policies,
             *window,

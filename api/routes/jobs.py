@@ -12,6 +12,7 @@ from fastapi.responses import Response, StreamingResponse
 
 from ingest.errors import InputError
 from pipeline.authorization import OtherAuthorizers
+from pipeline.cel.minors import DEFAULT, words_of
 
 from ..ask.formats import json_response
 from ..ask.json_values import json_bytes
@@ -77,7 +78,7 @@ async def start_replay(
     jobs: Working,
     since: Annotated[Moment | None, Query(description="only requests from then on: `30d`, `12h` (before now), or RFC 3339")] = None,
     until: Annotated[Moment | None, Query(description="only requests before then; same forms")] = None,
-    kubernetes_version: Annotated[str, Query(max_length=20, description="the API server's minor version")] = "1.36",
+    kubernetes_version: Annotated[str, Query(max_length=20, description="the API server's minor version")] = words_of(DEFAULT),
     calibrate: Annotated[bool, Query(description="also replay the policies in force, and compare with the record")] = False,
     exemptions: Annotated[
         bool, Query(description="also look for exemptions with which a policy could deny, and the way there")

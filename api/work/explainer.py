@@ -20,6 +20,7 @@ from typing import Any
 from ingest.errors import HindcastError
 from ingest.holds import hold_files
 from pipeline.authorization import OtherAuthorizers
+from pipeline.cel.minors import DEFAULT
 from pipeline.readiness.explaining.explain import Asked
 from pipeline.readiness.explaining.explanation import Explanation
 from pipeline.runs.lifetime import end_with_pipe
@@ -113,7 +114,7 @@ def _asked(lake: Path, order: Mapping[str, Any]) -> Asked:
             plan.change_delay,
             dict(plan.other_authorizers),
         )
-    return Asked(None, names, version or (1, 36))
+    return Asked(None, names, version or DEFAULT)
 
 
 def _write(document: Mapping[str, Any]) -> int:

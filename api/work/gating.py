@@ -16,6 +16,7 @@ import msgspec
 from ingest.errors import InputError
 from pipeline.admission.policies.load import parse_objects
 from pipeline.authorization import OtherAuthorizers
+from pipeline.cel.minors import DEFAULT
 from pipeline.history.in_force import CHANGE_DELAY
 from pipeline.manifests.files import manifests_of
 from pipeline.readiness.against import PolicyBase
@@ -58,7 +59,7 @@ class GateQuestion:
     renamed: tuple[str, ...] = ()
     since: datetime | None = None
     until: datetime | None = None
-    kubernetes_version: tuple[int, int] = (1, 36)
+    kubernetes_version: tuple[int, int] = DEFAULT
     rules: Mapping[str, Any] = field(default_factory=dict)
     review_by: date | None = None
     calibrate: bool = True

@@ -24,6 +24,7 @@ import msgspec
 import structlog
 
 from pipeline.authorization import OtherAuthorizers
+from pipeline.cel.minors import DEFAULT
 
 from ..errors import BusyError, NotFoundError, TooCostlyError, error_of
 from . import forks
@@ -91,7 +92,7 @@ class Order:
     policies: str = ""
     since: datetime | None = None
     until: datetime | None = None
-    kubernetes_version: tuple[int, int] = (1, 36)
+    kubernetes_version: tuple[int, int] = DEFAULT
     calibrate: bool = False
     exemptions: bool = True
     gate: bytes = b""

@@ -15,6 +15,7 @@ from .checking.check import check
 from .checking.names import Names
 from .errors import CompileError, ResultTypeError
 from .functions import Function, Version
+from .minors import DEFAULT
 from .program import Program
 from .stack import on_fresh_stack
 from .syntax.parse import parse
@@ -27,7 +28,7 @@ class Environment:
 
     def __init__(
         self,
-        version: Version = (1, 36),
+        version: Version = DEFAULT,
         variables: Mapping[str, Type] | None = None,
         object_types: Sequence[ObjectType] = (),
         functions: Iterable[Function] = (),

@@ -12,6 +12,7 @@ from queries import LakeReader
 from queries.identity import REMEDY, cluster_uids, server_minors
 
 from ..admission.policies.load import parse_policy_set
+from ..cel.minors import DEFAULT
 from ..derived.facts import facts_of
 from ..derived.whole import mixed_names_of
 from ..manifests.files import manifests_of
@@ -27,8 +28,6 @@ from .model import FleetCell, FleetCluster
 from .question import Question
 from .recorded import recorded_objects
 
-# The version by which a cluster is judged whose API servers do not say theirs.
-_NEWEST = (1, 36)
 _IN_WINDOW = """
     SELECT count(*), min(ts), max(ts) FROM events
     WHERE ts >= coalesce($since, '-infinity'::TIMESTAMPTZ) AND ts < coalesce($until, 'infinity'::TIMESTAMPTZ)"""
@@ -108,7 +107,7 @@ def _judged_as(question: Question, minors: Iterable[str]) -> tuple[str, tuple[st
     found = sorted(minors, key=_numbers)
     if found:
         return found[-1], ()
-    newest = ".".join(map(str, _NEWEST))
+    newest = ".".join(map(str, DEFAULT))
     return newest, (f"its log does not show the version of its API servers: it is judged as {newest}",)
 
 

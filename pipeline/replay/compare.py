@@ -13,6 +13,7 @@ import duckdb
 
 from queries import LakeReader
 
+from ..cel.minors import DEFAULT
 from .sql import statement
 
 # From here on the API server records all failures of a request (kubernetes/apiserver commit e5e88b808).
@@ -63,7 +64,7 @@ class Confusion:
     requests: Mapping[tuple[Outcome, Outcome], int]  # by (recorded, replayed)
 
 
-def compare_with_log(reader: LakeReader, verdicts: Path, kubernetes_version: tuple[int, int] = (1, 36)) -> tuple[Agreement, ...]:
+def compare_with_log(reader: LakeReader, verdicts: Path, kubernetes_version: tuple[int, int] = DEFAULT) -> tuple[Agreement, ...]:
     """Compare a run of plan_replay_from_log with recorded denials, failures and audit annotations, by policy and binding.
 
     Leaves a table `compared` in the reader's connection, one row per (request, policy, binding), which `disagreements` and

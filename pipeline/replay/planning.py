@@ -15,6 +15,7 @@ from ..admission.policies.dispatch import CompiledSet, compile_set
 from ..admission.policies.due import Entry
 from ..admission.policies.model import PolicySet
 from ..authorization import OtherAuthorizers
+from ..cel.minors import DEFAULT
 from ..derived.facts import facts_of
 from ..derived.kept import NONE, Keeping, Unit
 from ..derived.whole import classes_of
@@ -34,7 +35,7 @@ def plan_replay(
     reader: LakeReader,
     policy_set: PolicySet,
     window: Window | None = None,
-    kubernetes_version: tuple[int, int] = (1, 36),
+    kubernetes_version: tuple[int, int] = DEFAULT,
     *,
     part_events: int = PART_EVENTS,
     other_authorizers: OtherAuthorizers | None = None,

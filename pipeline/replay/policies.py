@@ -28,6 +28,7 @@ from ..admission.policies import (
 from ..admission.policies.dispatch import Memory
 from ..admission.policies.inputs import AuthorizeUser
 from ..admission.policies.params import GivenObjects
+from ..cel.minors import DEFAULT
 from ..history.event import Event
 from ..history.in_force import CHANGE_DELAY, InForce, PolicyTimeline
 from ..history.world import BINDINGS, POLICIES, LogHistory
@@ -301,4 +302,4 @@ def _say_the_same(left: Sequence[PolicyVerdict], right: Sequence[PolicyVerdict])
 
 def recorded_policy_set(history: LogHistory) -> PolicySet:
     """Every version of every policy and binding in a history, for a plan over all of them."""
-    return RecordedPolicies(history, (1, 36)).every_version()
+    return RecordedPolicies(history, DEFAULT).every_version()

@@ -17,6 +17,7 @@ from ingest.derived import derived_folder
 from queries import LakeReader, open_lake
 
 from ..admission.policies.model import PolicySet
+from ..cel.minors import DEFAULT
 from ..cel.readset import Reads, ReadSet
 from ..derived.facts import facts_of
 from ..derived.kept import Store
@@ -112,7 +113,7 @@ def _plan(reader: LakeReader) -> ReplayPlan:
         if name.resource not in _SELDOM_JUDGED
     )
     return ReplayPlan(
-        kubernetes_version=(1, 36),  # decides nothing without policies
+        kubernetes_version=DEFAULT,  # decides nothing without policies
         window=Window(),
         policies=PolicySet((), ()),
         lake_digest=facts.state,

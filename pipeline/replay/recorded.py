@@ -12,6 +12,7 @@ from queries import LakeReader
 
 from ..admission.policies import Binding, Policy, PolicySet
 from ..authorization import OtherAuthorizers
+from ..cel.minors import DEFAULT
 from ..history.in_force import CHANGE_DELAY, InForce, PolicyTimeline
 from ..request import Evidence, Object
 from ..runs.window import Window
@@ -27,7 +28,7 @@ Parse: TypeAlias = Callable[[Evidence[Object | None]], Policy | Binding | None]
 def plan_replay_from_log(
     reader: LakeReader,
     window: Window | None = None,
-    kubernetes_version: tuple[int, int] = (1, 36),
+    kubernetes_version: tuple[int, int] = DEFAULT,
     change_delay: timedelta = CHANGE_DELAY,
     other_authorizers: OtherAuthorizers | None = None,
 ) -> ReplayPlan:
@@ -48,7 +49,7 @@ def policies_as_of(reader: LakeReader, cluster: str, moment: datetime) -> Policy
     Raises EvidenceError if these hold no policies.
     """
     history = load_history(reader, (), Window())
-    timeline, recorded = PolicyTimeline(history, cluster), RecordedPolicies(history, (1, 36))
+    timeline, recorded = PolicyTimeline(history, cluster), RecordedPolicies(history, DEFAULT)
     policies = [found for found in _settled(timeline.policies_at(moment), recorded.parse) if isinstance(found, Policy)]
     bindings = [found for found in _settled(timeline.bindings_at(moment), recorded.parse) if isinstance(found, Binding)]
     if not policies and recorded.unreadable:

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from queries import LakeReader
 
 from ..authorization import OtherAuthorizers
+from ..cel.minors import DEFAULT
 from ..manifests.documents import Document
 from ..runs import RunKind, RunSummary
 from ..runs.executors import Executor
@@ -40,7 +41,7 @@ class Asked:
     """
 
     window: Window = field(default_factory=Window)
-    kubernetes_version: tuple[int, int] = (1, 36)
+    kubernetes_version: tuple[int, int] = DEFAULT
     other_authorizers: OtherAuthorizers | None = None
     replaces_all: bool = False
     with_objects: bool = False

@@ -265,6 +265,13 @@ def test_other_mistakes_are_said_on_the_form(pages: Pages, form: dict[str, str],
     assert said in main(page)
 
 
+def test_a_policy_is_tried_under_each_minor_that_is_known(pages: Pages) -> None:
+    form = pages.answer("/try").text
+    offered = [f"1.{minor}" for minor in range(37, 29, -1)]
+    assert re.findall(r'<option value="(1[.]\d+)"', form) == offered
+    assert re.findall(r'<option value="(1[.]\d+)" selected', form) == ["1.36"]
+
+
 def test_a_policy_is_tried_from_a_file_without_a_script(pages: Pages) -> None:
     changed = POLICY.read_text().replace("deny-external-ips", "tried-here")
     response = pages.answer(

@@ -10,7 +10,7 @@ import typer
 
 from api.asked_values import parse_version
 from api.printing.output import Format
-from pipeline.cel.minors import NEWEST, OLDEST
+from pipeline.cel.minors import DEFAULT, NEWEST, OLDEST, words_of
 
 Output = Annotated[Format, typer.Option("-o", "--output", help="How to print the result.")]
 Zone = Annotated[str, typer.Option(help="The time zone of times that name none, such as UTC or Europe/Berlin.")]
@@ -35,17 +35,14 @@ def _told_version(context: typer.Context, text: str) -> str:
     version = parse_version(text)
     taken = min(max(version, OLDEST), NEWEST)
     if taken != version and not context.resilient_parsing:
-        known = f"{_dotted(OLDEST)} to {_dotted(NEWEST)}"
+        known = f"{words_of(OLDEST)} to {words_of(NEWEST)}"
         sys.stderr.write(
-            f"--kubernetes-version {_dotted(version)}: Hindcast knows the CEL of {known}, and takes that of {_dotted(taken)}\n"
+            f"--kubernetes-version {words_of(version)}: Hindcast knows the CEL of {known}, and takes that of {words_of(taken)}\n"
         )
     return text
 
 
-def _dotted(version: tuple[int, int]) -> str:
-    return f"{version[0]}.{version[1]}"
-
-
+DEFAULT_VERSION = words_of(DEFAULT)
 KubernetesVersion = Annotated[
     str,
     typer.Option(

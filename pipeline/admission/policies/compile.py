@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ...cel import CompileError, Environment, Program, ProgramError, types
 from ...cel.defects import defect_of
 from ...cel.errors import ResultTypeError
+from ...cel.minors import DEFAULT
 from ...cel.projection import projector
 from ...cel.stack import on_fresh_stack
 from ...cel.types import DYN, Type
@@ -150,7 +151,7 @@ class CompiledPolicy:
         return tuple(each for each in self.expressions if each.program is None)
 
 
-def compile_policy(policy: Policy, version: Version = (1, 36)) -> CompiledPolicy:
+def compile_policy(policy: Policy, version: Version = DEFAULT) -> CompiledPolicy:
     """Compiles a policy as a server of this minor version has it in memory. Never raises: other policies keep their verdicts.
 
     A failure here that a server would not have makes the policy unknown for every request that it matches.

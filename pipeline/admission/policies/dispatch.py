@@ -19,6 +19,7 @@ from queries.reach_rules import EXEMPT_REVIEWS
 
 from ...cel import ReadSet
 from ...cel.defects import defect_of
+from ...cel.minors import DEFAULT
 from ...matching import Matcher, Target, is_excluded, labels_of
 from ...request import AdmissionRequest, Grade, Known, Object, Unknown, worst
 from ...world import World
@@ -152,7 +153,7 @@ def _labels(request: AdmissionRequest, keys: tuple[str, ...] | None) -> Labels |
 
 def compile_set(
     policies: PolicySet,
-    version: tuple[int, int] = (1, 36),
+    version: tuple[int, int] = DEFAULT,
     *,
     unbound: bool = True,
     unbound_params: Mapping[str, Sequence[Object | None]] | None = None,

@@ -1,4 +1,4 @@
-"""A parser's tables, kept in this user's cache: to analyze the grammar of CEL takes twenty times as long as to read them."""
+"""A parser's tables, kept in a file: to analyze the grammar of CEL takes twenty times as long as to read them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import hashlib
 import io
 import os
 import pickle
-import secrets
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 import lark
 
+# Where the tables are kept; who uses the language sets it, and without it each process makes them.
+kept_in: Callable[[], Path] | None = None
 # What a parser is given when it is read; it is not kept.
 _GIVEN = ("transformer", "lexer_callbacks")
 
@@ -21,7 +23,8 @@ _GIVEN = ("transformer", "lexer_callbacks")
 def parser_of(grammar: str, settings: Mapping[str, object], given: Mapping[str, object]) -> lark.Lark:
     """The LALR parser of a grammar. `settings` are the options of lark that decide its tables, `given` those of `_GIVEN`.
 
-    The first parser of this user keeps the tables, and later ones read them. A file that is missing or damaged is made again.
+    The first parser keeps the tables in the folder `kept_in`, and later ones read them. A file that is missing or damaged is made
+    again.
     """
     key = _digest(repr((grammar, sorted(settings.items()), lark.__version__, sys.version_info[:2])).encode())[:16]
     kept = _file(f"cel-grammar-{key}")
@@ -39,8 +42,10 @@ def parser_of(grammar: str, settings: Mapping[str, object], given: Mapping[str, 
 
 def _file(name: str) -> Path | None:
     """Where the tables are kept; None where only this process could use them."""
+    if kept_in is None:
+        return None
     with suppress(OSError, RuntimeError):
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hindcast"
+        folder = kept_in()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Unpickling runs what the file says, so only this user may be able to write it.
         if folder.stat().st_uid == os.geteuid() and not folder.stat().st_mode & 0o022:
@@ -62,7 +67,7 @@ def _write(file: Path, parser: lark.Lark) -> None:
     """Without room for it, later parsers take as long as this one."""
     content = io.BytesIO()
     parser.save(content, exclude_options=_GIVEN)
-    unfinished = file.with_name(f".{file.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")  # another process never sees half a file
+    unfinished = file.with_name(f".{file.name}.{os.getpid()}-{threading.get_ident()}.tmp")  # another process never sees half a file
     try:
         unfinished.write_bytes(_digest(content.getvalue()).encode() + b"\n" + content.getvalue())
         unfinished.replace(file)

@@ -19,6 +19,7 @@ import pyarrow as pa
 from queries import LakeReader
 
 from ...admission.policies.decode import POLICY
+from ...cel.minors import DEFAULT
 from ...replay import Window, plan_replay
 from ...request import Object
 from ...runs import Defect
@@ -133,7 +134,7 @@ def review(
     lake: Path,
     manifests: Manifests,
     window: Window | None = None,
-    kubernetes_version: tuple[int, int] = (1, 36),
+    kubernetes_version: tuple[int, int] = DEFAULT,
     workers: int = 1,
     note: Note = ignored,
 ) -> tuple[Finding, ...]:

@@ -18,6 +18,7 @@ from ...admission.policies import Binding, CompiledSet, Decision, Policy, Policy
 from ...admission.policies.params import NULL_PARAM
 from ...admission.policies.trace import State, Trace, TracedExpression, trace_request
 from ...authorization import OtherAuthorizers, RecordedRbac
+from ...cel.minors import DEFAULT
 from ...history.event import Event
 from ...history.in_force import CHANGE_DELAY
 from ...history.reconstruct import NotReplayed
@@ -50,7 +51,7 @@ class Asked:
 
     policies: PolicySet | None = None
     names: frozenset[str] = frozenset()
-    version: tuple[int, int] = (1, 36)
+    version: tuple[int, int] = DEFAULT
     window: Window = _ALL_TIME
     change_delay: timedelta = CHANGE_DELAY
     other_authorizers: Mapping[str, OtherAuthorizers] | None = None

@@ -23,6 +23,7 @@ from ...authorization.authorizer import SUPERUSERS, answer_of
 from ...authorization.rbac import Opinions
 from ...authorization.recorded import RbacAt
 from ...cel.library.authorizer import Answer, Attributes
+from ...cel.minors import DEFAULT
 from ...history.event import Event, decode_json, effective_user
 from ...history.fit import is_fit
 from ...history.world import LogHistory
@@ -115,7 +116,7 @@ def compare_authorization(
     others: Mapping[str, OtherAuthorizers],
     since: datetime | None = None,
     until: datetime | None = None,
-    kubernetes_version: tuple[int, int] = (1, 36),
+    kubernetes_version: tuple[int, int] = DEFAULT,
 ) -> Agreement:
     """Compare every recorded decision of a window with the replay of the roles at the time of each request.
 

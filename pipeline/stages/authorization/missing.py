@@ -10,6 +10,7 @@ from typing import NamedTuple
 from queries import LakeReader
 
 from ...cel.library.authorizer import Attributes
+from ...cel.minors import DEFAULT
 from ...history.versions import Versions
 from ...request import Object
 from .asked import distinct_asked, gather_asked
@@ -37,7 +38,7 @@ class ExtraRole(NamedTuple):
 
 
 def missing_rights(
-    reader: LakeReader, verdicts: Path, versions: Versions, kubernetes_version: tuple[int, int] = (1, 36)
+    reader: LakeReader, verdicts: Path, versions: Versions, kubernetes_version: tuple[int, int] = DEFAULT
 ) -> tuple[ExtraRole, ...]:
     """The rights that the newly denied requests of a run need, as roles named `extra-...`, to be tried by the caller.
 

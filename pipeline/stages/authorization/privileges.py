@@ -12,6 +12,7 @@ from queries import LakeReader
 from ...authorization import OtherAuthorizers, RecordedRbac
 from ...authorization.authorizer import SUPERUSERS
 from ...cel.library.authorizer import Attributes
+from ...cel.minors import DEFAULT
 from ...history.version import Form, object_key
 from ...history.world import LogHistory
 from ...replay.authorizers import other_authorizers
@@ -171,7 +172,7 @@ def least_privilege(
     cluster: str,
     subject: str,
     window: Window | None = None,
-    kubernetes_version: tuple[int, int] = (1, 36),
+    kubernetes_version: tuple[int, int] = DEFAULT,
     options: LeastOptions | None = None,
     name: str | None = None,
 ) -> Privileges:

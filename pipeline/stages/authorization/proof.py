@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from queries import LakeReader
 
 from ...cel.library.authorizer import Attributes
+from ...cel.minors import DEFAULT
 from ...request import Object
 from ...runs.window import Window
 from ..stage import Asked
@@ -88,7 +89,7 @@ def outcomes(
     subject: str,
     cluster: str,
     window: Window,
-    kubernetes_version: tuple[int, int] = (1, 36),
+    kubernetes_version: tuple[int, int] = DEFAULT,
 ) -> list[Outcome]:
     """The outcomes of a user's requests that lacked no permission then, where nothing but these roles and bindings exists."""
     stage = Authorization()

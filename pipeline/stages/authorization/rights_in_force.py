@@ -10,6 +10,7 @@ from queries import LakeReader
 
 from ...authorization import RecordedRbac
 from ...authorization.recorded import RbacAt
+from ...cel.minors import DEFAULT
 from ...history.versions import LogVersions
 from ...history.world import LogHistory
 from .asked import Question, asked_questions
@@ -45,7 +46,7 @@ def rights_in_force(
     cluster: str,
     since: datetime | None = None,
     until: datetime | None = None,
-    kubernetes_version: tuple[int, int] = (1, 36),
+    kubernetes_version: tuple[int, int] = DEFAULT,
     subject: str | None = None,
 ) -> InForce:
     """Every rule in force at the last request, with its use since `since`; with `subject`, only those for this user.

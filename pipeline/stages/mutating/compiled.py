@@ -16,6 +16,7 @@ from ...admission.policies.limits import BUDGET, Limits
 from ...admission.policies.reads import reads_of
 from ...cel import DYN, STRING, CompileError, Environment, ObjectType, ProgramError, ResultTypeError, Type, list_of
 from ...cel.library import jsonpatch
+from ...cel.minors import DEFAULT
 from ...cel.stack import on_fresh_stack
 from .model import MutatingPolicy, Mutation, PatchType
 
@@ -76,7 +77,7 @@ class CompiledMutating(CompiledPolicy):
 
 
 @lru_cache(maxsize=1024)
-def compile_mutating(policy: MutatingPolicy, version: Version = (1, 36)) -> CompiledMutating:
+def compile_mutating(policy: MutatingPolicy, version: Version = DEFAULT) -> CompiledMutating:
     """Compile a policy. Never raises: an expression that does not compile is an error at each request."""
     try:
         return on_fresh_stack(lambda: CompiledMutating(policy, version))

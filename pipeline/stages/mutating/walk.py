@@ -12,6 +12,7 @@ from queries.reach import Answer
 
 from ...admission.policies.inputs import AuthorizeUser
 from ...authorization import OtherAuthorizers, RecordedRbac
+from ...cel.minors import DEFAULT
 from ...history.event import Event, decode_json
 from ...history.outcome import reach_of_event
 from ...history.reconstruct import NotReplayed
@@ -98,7 +99,7 @@ class Walk:
         reader: LakeReader,
         window: Window,
         chains: Chains[Chain] | None = None,
-        version: tuple[int, int] = (1, 36),
+        version: tuple[int, int] = DEFAULT,
         others: Mapping[str, OtherAuthorizers] | None = None,
         *,
         reads_all: bool = False,

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ...cel.library.formats import dns_1035_label, dns_subdomain
+from ...cel.minors import DEFAULT
 from .default_check import default_errors
 from .definition import Definition, ScalePaths, Version
 from .field_errors import (
@@ -39,7 +40,7 @@ _APPROVAL: Final = "api-approved.kubernetes.io"
 _PRESERVE: Final = "spec.preserveUnknownFields"
 
 
-def definition_errors(definition: Definition, kubernetes_version: KubernetesVersion = (1, 36)) -> list[FieldError]:
+def definition_errors(definition: Definition, kubernetes_version: KubernetesVersion = DEFAULT) -> list[FieldError]:
     """The field errors of a new definition; empty if the API server creates it."""
     found = [*_metadata(definition), *_spec(definition, kubernetes_version), *_stored_versions(definition), *_approval(definition)]
     if definition.preserves_unknown_fields:

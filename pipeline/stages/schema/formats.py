@@ -17,6 +17,7 @@ import re2
 from ...cel.evaluation.times import parse_duration
 from ...cel.library.formats import is_date
 from ...cel.library.url import UrlError, parse_request_uri
+from ...cel.minors import DEFAULT
 from ...cel.values import Duration
 
 Version = tuple[int, int]
@@ -207,7 +208,7 @@ _NAME_FORMATS: dict[str, Callable[[str], bool]] = {
 }
 
 
-def format_check(name: str, version: Version = (1, 36)) -> Callable[[str], bool] | None:
+def format_check(name: str, version: Version = DEFAULT) -> Callable[[str], bool] | None:
     """The test of a text's format; None if this version of Kubernetes does not check the format. Dashes in names do not count."""
     plain = name.replace("-", "")
     return _FORMATS.get(plain) or (_NAME_FORMATS.get(plain) if version >= _NAMES_SINCE else None)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ...cel.evaluation.patterns import matches
 from ...cel.library.gotext import format_float, quote
+from ...cel.minors import DEFAULT
 from .correlation import Correlated
 from .field_errors import (
     FieldError,
@@ -36,7 +37,7 @@ class Validator:
 
     is_valid: Check
 
-    def __init__(self, schema: Props, version: Version | None = (1, 36)) -> None:
+    def __init__(self, schema: Props, version: Version | None = DEFAULT) -> None:
         """`version` decides which formats count. None is for defaults in definitions: it keeps all formats, and an int-or-string
         may be anything (apiextensions-apiserver pkg/apiserver/schema/kubeopenapi.go).
         """
@@ -44,7 +45,7 @@ class Validator:
         is_union = schema.is_int_or_string and version is not None
         self.types = ("integer", "string") if is_union else (schema.type,) if schema.type else ()
         self.format = schema.format if version is None else effective_format(schema.format, self.types, version)
-        self.has_format = format_check(self.format, version or (1, 36)) if self.format else None
+        self.has_format = format_check(self.format, version or DEFAULT) if self.format else None
         self.any_of = [Validator(each, version) for each in schema.any_of]
         self.all_of = [Validator(each, version) for each in schema.all_of]
         self.one_of = [Validator(each, version) for each in schema.one_of]

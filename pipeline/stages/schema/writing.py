@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from ...cel.minors import DEFAULT
 from .correlation import Correlated, same
 from .definition import Definition, ScalePaths, Version
 from .field_errors import BLOCKING, FieldError, invalid, joined
@@ -99,7 +100,7 @@ class ObjectKind:
         return f"{self.group}/{self.version}"
 
 
-def object_kind(definition: Definition, version: Version, kubernetes_version: KubernetesVersion = (1, 36)) -> ObjectKind:
+def object_kind(definition: Definition, version: Version, kubernetes_version: KubernetesVersion = DEFAULT) -> ObjectKind:
     """Compile one version of a definition. A version without a schema accepts every object and keeps all its fields."""
     written = version.schema if version.schema is not None else Props(type="object", preserves_unknown_fields=True)
     schema = without_unknown_defaults(written)

@@ -15,6 +15,7 @@ from queries.reach_rules import EXEMPT_CONFIGURATION, EXEMPT_REVIEWS
 
 from ...admission.policies.compile import CompiledPolicy, compile_policy
 from ...admission.policies.model import FailurePolicy, NamedExpression, Policy
+from ...cel.minors import DEFAULT
 from ...matching import Matcher, MatchResources, Target
 from ...request import GroupVersionResource, Object
 
@@ -118,7 +119,7 @@ class CompiledWebhook:
 class Chain:
     """Webhooks in the order of calls."""
 
-    def __init__(self, configurations: Sequence[Configuration], version: tuple[int, int] = (1, 36)) -> None:
+    def __init__(self, configurations: Sequence[Configuration], version: tuple[int, int] = DEFAULT) -> None:
         ordered = sorted(configurations, key=lambda each: each.name)
         self.version = version
         self.configurations = tuple(ordered)

@@ -22,6 +22,7 @@ from queries.reach_rules import DECISION, FAILURE
 from ...admission.policies.inputs import AuthorizeUser
 from ...admission.policies.model import ParamKind
 from ...authorization import OtherAuthorizers, RecordedRbac
+from ...cel.minors import DEFAULT
 from ...history.delete_passes import passes_of_delete, second_pass
 from ...history.event import Event
 from ...history.in_force import CHANGE_DELAY
@@ -90,7 +91,7 @@ class Walk:
         reader: LakeReader,
         window: Window,
         chains: Chains[Chain] | None = None,
-        version: tuple[int, int] = (1, 36),
+        version: tuple[int, int] = DEFAULT,
         others: Mapping[str, OtherAuthorizers] | None = None,
         *,
         reads_all: bool = False,
