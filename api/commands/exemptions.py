@@ -112,7 +112,7 @@ def command(
     note = own.note_defects
     reader = open_lake(own.lake, files=plan.files)
     try:
-        own.say("replaying with the exemptions, and without each one of them")
+        own.say("replaying with the exemptions, and what each one of them exempts")
         proposal = propose(reader, own.lake, plan, summary, manifests, day, replay.workers_or_default(own, workers), note=note)
     finally:
         reader.close()

@@ -1,13 +1,13 @@
 """Proposals: exemptions put into the manifests, with the replay that shows their effect.
 
 The choice is made from the log's events, and a replay of the changed manifests checks it. A policy is clean with its exemptions
-only after a replay with them. An exemption is needed only after a replay without it.
+only after a replay with them. A second replay says which exemptions are needed: see needed.py.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -19,7 +19,7 @@ from ...admission.policies.decode import BINDING, POLICY
 from ...cel import ReadSet
 from ...replay import ReplayPlan, plan_replay
 from ...request import Object
-from ...runs import Defect, RunStore, RunSummary
+from ...runs import RunStore, RunSummary
 from ..explaining.expression_reads import ExpressionReads
 from ..explaining.judges import Judges
 from ..sql import rows_of, statement
@@ -28,6 +28,7 @@ from .exclusions import Exclusion, Kind
 from .exemptions import Choice, Chosen
 from .manifests import Key, Manifests, key_of, merge_patches, with_exclusions
 from .measures import Exemption, ExemptionKind
+from .needed import Probes
 from .search import NOTHING, Search, search_of_run
 from .trial import Note, ignored, trial_run
 from .usable import who_can_use
@@ -159,6 +160,9 @@ def propose(
     search = search_of_run(reader, verdicts, names)
     _bind(search, manifests)
     barred = _barred(reader, verdicts, plan)
+    reader.connection.execute(
+        "CREATE OR REPLACE TEMP TABLE still_denied (policy VARCHAR, cluster VARCHAR, audit_id VARCHAR, ts TIMESTAMPTZ)"
+    )
     choices: dict[str, Choice] = {}
     left: dict[str, Left] = {}
     after = manifests
@@ -168,18 +172,17 @@ def propose(
         choices |= search.choose_validated(bars, confidence)
         after = apply_choices(manifests, choices.values(), review_by)
         pending = [name for name in pending if is_worth_replaying(choices[name])]
-        left |= replay_again(reader, lake, plan, after, frozenset(pending), workers, note)
+        left |= _replay_again(reader, lake, plan, after, frozenset(pending), workers, note)
         pending = [name for name in pending if not _is_as_chosen(choices[name], left[name])]
         if not pending:
             break
-    # An exclusion that is needed stays needed without others, so only the needless ones are tried again.
-    tried = {name: choices[name].chosen for name in sorted(left)}
-    while needless := _needless(reader, lake, plan, manifests, choices, tried, left, workers, note):
-        for name, items in needless.items():
-            dearest = max(reversed(items), key=lambda item: item.width.passing_units)
-            choices[name] = search.minus(choices[name], dearest)
-            tried[name] = tuple(item for item in items if item != dearest)
-        tried = {name: tried[name] for name in needless}
+    probes = Probes(manifests, [choices[name] for name in sorted(left)])
+    if probes.objects:
+        again = Manifests(probes.objects, manifests.others)
+        with _replayed(reader, lake, plan, again, probes.names, workers) as probed:
+            for name, items in probes.needless(reader.connection, verdicts, probed):
+                for item in items:
+                    choices[name] = search.minus(choices[name], item)
         after = apply_choices(manifests, choices.values(), review_by)
     found = tuple(choices[name] for name in sorted(choices))
     return Proposal(found, manifests, after, review_by, left, _users_of(reader, plan, found, search))
@@ -218,63 +221,38 @@ def _is_as_chosen(choice: Choice, left: Left) -> bool:
     return left.denied <= choice.left and left.unknown <= unknown
 
 
-def _needless(
-    reader: LakeReader,
-    lake: Path,
-    plan: ReplayPlan,
-    manifests: Manifests,
-    choices: Mapping[str, Choice],
-    tried: Mapping[str, Sequence[Chosen]],
-    left: Mapping[str, Left],
-    workers: int,
-    note: Note,
-) -> dict[str, list[Chosen]]:
-    """For each policy those of the tried exclusions that turn out needless: without one, a replay has no more denials.
-
-    The choice may contain one because an event may not hold everything. Each exclusion is left out of a copy of its policy once,
-    and all copies are replayed together.
-    """
-    names: dict[str, tuple[Choice, Chosen]] = {}
-    objects: dict[Key, Object] = {}
-    for policy, items in tried.items():
-        choice = choices[policy]
-        for item in items if len(choice.chosen) > 1 else ():
-            others = apply_choices(manifests, [replace(choice, chosen=tuple(each for each in choice.chosen if each != item))], None)
-            name = f"without-{len(names)}.hindcast"
-            objects |= others.renamed(choice.policy, name, others.bindings_of(choice.policy))[0]
-            names[name] = (choice, item)
-
-    def note_of_copies(defects: Sequence[Defect]) -> None:
-        note([replace(each, policy=names[each.policy][0].policy) for each in defects])
-
-    found = replay_again(reader, lake, plan, Manifests(objects, manifests.others), frozenset(names), workers, note_of_copies)
-    needless: defaultdict[str, list[Chosen]] = defaultdict(list)
-    for name, (choice, item) in names.items():
-        if found[name].denied <= left[choice.policy].denied:
-            needless[choice.policy].append(item)
-    return needless
+def _replay_again(
+    reader: LakeReader, lake: Path, plan: ReplayPlan, manifests: Manifests, names: frozenset[str], workers: int, note: Note
+) -> dict[str, Left]:
+    """Replay some policies with their present manifests; count the remaining denials and unknowns of each. `still_denied` has
+    these denials."""
+    if not names:
+        return {}
+    with _replayed(reader, lake, plan, manifests, names, workers, note) as verdicts:
+        reader.connection.execute("DELETE FROM still_denied WHERE list_contains($names, policy)", {"names": sorted(names)})
+        reader.connection.execute(statement("still_denied_of"), {"verdicts": str(verdicts)})
+        counted = reader.connection.execute(statement("left"), {"verdicts": str(verdicts)}).fetchall()
+    found = {policy: Left(denied, unknown) for policy, denied, unknown in counted}
+    return {name: found.get(name, Left(0, 0)) for name in sorted(names)}
 
 
-def replay_again(
+@contextmanager
+def _replayed(
     reader: LakeReader,
     lake: Path,
     plan: ReplayPlan,
     manifests: Manifests,
     names: frozenset[str],
-    workers: int = 1,
+    workers: int,
     note: Note = ignored,
-) -> dict[str, Left]:
-    """Replay some policies with their present manifests, over a plan's window; count the remaining denials and unknowns of each."""
-    if not names:
-        return {}
+) -> Iterator[Path]:
+    """The verdicts of a replay of some policies with these manifests, over a plan's window."""
     policies = policies_named(manifests.policy_set(), names)
     again = plan_replay(reader, policies, plan.window, plan.kubernetes_version)
     if again.other_authorizers:
         again = replace(again, other_authorizers=plan.other_authorizers)
     with trial_run(again, lake, workers, note) as verdicts:
-        counted = reader.connection.execute(statement("left"), {"verdicts": str(verdicts)}).fetchall()
-    found = {policy: Left(denied, unknown) for policy, denied, unknown in counted}
-    return {name: found.get(name, Left(0, 0)) for name in sorted(names)}
+        yield verdicts
 
 
 def policies_named(policies: PolicySet, names: frozenset[str]) -> PolicySet:

@@ -1,4 +1,4 @@
-"""Replays of policies made only to be tried: with exemptions applied, or without one of them. Their runs are removed after use."""
+"""Replays that only try policies: with exemptions applied, or to see what each takes out. Their runs are removed after use."""
 
 from __future__ import annotations
 
