@@ -16,6 +16,7 @@ from ..metadata import MetadataError, object_meta
 from ..props import Props
 from ..pruning import set_defaults
 from ..writing import ObjectKind
+from .sent import Sent
 from .served import UndecidedError
 
 # One step into a value: the name of a field, the keys of an item of a map list, or an item of a set.
@@ -52,14 +53,14 @@ def apply(kind: ObjectKind, config: dict[str, Any], old: dict[str, Any] | None, 
     if old is None:
         value = copy.deepcopy(config)
     else:
-        value = _merged(old, config, kind.schema)
+        value = merged(old, config, kind.schema)
         done = applied or Applied()
         if done.everything:
             value = _only(value, config, kind.schema, True)
         for path in done.replaced:
             _replace(value, path, config, kind.schema)
         for path in sorted(done.removed, key=len, reverse=True):
-            _remove(value, path, kind.schema)
+            remove(value, path, kind.schema)
         value["metadata"] = copy.deepcopy(done.metadata or value.get("metadata") or {})
     set_defaults(value, kind.schema)
     return value
@@ -124,7 +125,7 @@ def _list_errors(value: list[Any], schema: Props, path: str) -> Iterator[str]:
         return
     seen: list[Any] = []
     for number, item in enumerate(value):
-        step = _step(item, schema)
+        step = step_of(item, schema)
         if step is None:
             yield f"{path}: element {number}: associative list with keys has an element that omits a key field"
         elif step in seen:
@@ -137,7 +138,7 @@ def _shown(value: Any) -> str:
     return f"&value.valueUnstructured{{Value:{text}}}"
 
 
-def _step(item: Any, schema: Props) -> Any:
+def step_of(item: Any, schema: Props) -> Any:
     """The step to an item of a set or map list; None if the item lacks a key."""
     if schema.list_type == "set":
         return ("set", item.__class__.__name__, repr(item))
@@ -155,18 +156,19 @@ def _step(item: Any, schema: Props) -> Any:
     return ("map", *found)
 
 
-def _is_granular(schema: Props) -> bool:
+def is_granular(schema: Props) -> bool:
+    """Whether the fields of a map have owners of their own."""
     return schema.map_type != "atomic"
 
 
-def _merged(live: Any, config: Any, schema: Props | None) -> Any:
-    """The applied value merged into the live one."""
-    if isinstance(live, dict) and isinstance(config, dict) and (schema is None or _is_granular(schema)):
+def merged(live: Any, config: Any, schema: Props | None) -> Any:
+    """The applied value merged into the live one, with which it may share parts."""
+    if isinstance(live, dict) and isinstance(config, dict) and (schema is None or is_granular(schema)):
         value = dict(live)
         for name, item in config.items():
             below = None if schema is None else schema.properties.get(name) or schema.values
             if name in value:
-                value[name] = _merged(value[name], item, below)
+                value[name] = merged(value[name], item, below)
             else:
                 value[name] = copy.deepcopy(item)
         return value
@@ -179,20 +181,20 @@ def _merged(live: Any, config: Any, schema: Props | None) -> Any:
 
 def _merged_lists(live: list[Any], config: list[Any], schema: Props) -> list[Any]:
     """Two associative lists merged: items of both keep the order of the applied list (typed/merge.go, visitListItems)."""
-    lefts, rights = ([_step(item, schema) for item in items] for items in (live, config))
+    lefts, rights = ([step_of(item, schema) for item in items] for items in (live, config))
     if None in lefts or len(set(lefts)) != len(lefts):
         raise UndecidedError("an apply merges into a stored list that repeats an item or lacks a key")
     left_of, right_of = dict(zip(lefts, live, strict=True)), dict(zip(rights, config, strict=True))
     shared = [step for step in rights if step in left_of]
-    merged: set[Any] = set()
+    done: set[Any] = set()
     out: list[Any] = []
     at = to = 0
     while at < len(lefts) or to < len(rights):
         if at < len(lefts) and to < len(rights):
             step = lefts[at]
             if step == rights[to]:
-                merged.add(step)
-                out.append(_merged(left_of[step], right_of[step], schema.items))
+                done.add(step)
+                out.append(merged(left_of[step], right_of[step], schema.items))
                 at, to, shared = at + 1, to + 1, shared[1:]
                 continue
             if step in right_of and shared and shared[0] != step:
@@ -204,13 +206,13 @@ def _merged_lists(live: list[Any], config: list[Any], schema: Props) -> list[Any
                 out.append(left_of[step])
                 at += 1
                 continue
-            if step in merged:
+            if step in done:
                 at += 1
         if to < len(rights):
             step = rights[to]
-            merged.add(step)
+            done.add(step)
             known = left_of.get(step)
-            out.append(_merged(known, right_of[step], schema.items) if step in left_of else copy.deepcopy(right_of[step]))
+            out.append(merged(known, right_of[step], schema.items) if step in left_of else copy.deepcopy(right_of[step]))
             to += 1
             if shared and shared[0] == step:
                 shared = shared[1:]
@@ -219,7 +221,7 @@ def _merged_lists(live: list[Any], config: list[Any], schema: Props) -> list[Any
 
 def _only(value: Any, config: Any, schema: Props | None, is_root: bool = False) -> Any:
     """The merged value with the fields of the applied one alone."""
-    if isinstance(value, dict) and isinstance(config, dict) and (schema is None or _is_granular(schema)):
+    if isinstance(value, dict) and isinstance(config, dict) and (schema is None or is_granular(schema)):
         kept = {}
         for name, item in value.items():
             below = None if schema is None else schema.properties.get(name) or schema.values
@@ -229,13 +231,28 @@ def _only(value: Any, config: Any, schema: Props | None, is_root: bool = False) 
                 kept[name] = item
         return kept
     if isinstance(value, list) and isinstance(config, list) and schema is not None and schema.list_type in ("set", "map"):
-        right_of = {_step(item, schema): item for item in config}
-        found = [(_step(item, schema), item) for item in value]
+        right_of = {step_of(item, schema): item for item in config}
+        found = [(step_of(item, schema), item) for item in value]
         return [_only(item, right_of[step], schema.items) for step, item in found if step in right_of]
     return value
 
 
-def removals(
+def removed_between(
+    sent: Sent, before: dict[str, Any], after: dict[str, Any], old: ObjectKind, new: ObjectKind
+) -> tuple[Applied, set[Path]]:
+    """What an apply removed that made `before` into `after`, and the lists that the new definition merges otherwise."""
+    left_out = {"apiVersion", "kind", "metadata"}
+    if sent.subresource == "status":
+        left_out |= {name for name in before if name != "status"}
+    elif old.has_status:
+        left_out.add("status")
+    was, became = ({name: item for name, item in each.items() if name not in left_out} for each in (before, after))
+    unsure: set[Path] = set()
+    paths = frozenset(_removals(was, became, sent.body, old.schema, new.schema, unsure))
+    return Applied(paths, metadata=after.get("metadata")), unsure
+
+
+def _removals(
     before: Any, after: Any, config: Any, old: Props | None, new: Props | None, unsure: set[Path], path: Path = ()
 ) -> Iterator[Path]:
     """The paths that an apply removed under the schema of the time. Lists that the new schema merges otherwise go to `unsure`."""
@@ -247,20 +264,20 @@ def removals(
                 yield (*path, name)
             else:
                 given = config.get(name) if isinstance(config, dict) else None
-                yield from removals(item, after[name], given, below_old, below_new, unsure, (*path, name))
+                yield from _removals(item, after[name], given, below_old, below_new, unsure, (*path, name))
     elif isinstance(before, list) and isinstance(after, list) and old is not None and new is not None:
         if (old.list_type or "atomic") != (new.list_type or "atomic") and not _merges_alike(before, after, config):
             unsure.add(path)
             return
         if old.list_type in ("set", "map") and old.list_type == new.list_type:
-            kept = {_step(item, old): item for item in after}
-            given = {_step(item, old): item for item in config} if isinstance(config, list) else {}
+            kept = {step_of(item, old): item for item in after}
+            given = {step_of(item, old): item for item in config} if isinstance(config, list) else {}
             for item in before:
-                step = _step(item, old)
+                step = step_of(item, old)
                 if step not in kept:
                     yield (*path, step)
                 else:
-                    yield from removals(item, kept[step], given.get(step), old.items, new.items, unsure, (*path, step))
+                    yield from _removals(item, kept[step], given.get(step), old.items, new.items, unsure, (*path, step))
 
 
 def _merges_alike(before: list[Any], after: list[Any], config: Any) -> bool:
@@ -279,12 +296,13 @@ def _replace(value: Any, path: Sequence[Any], config: Any, schema: Props | None)
             return
         _replace(value[step], rest, config[step], None if schema is None else schema.properties.get(step) or schema.values)
     elif isinstance(value, list) and isinstance(config, list) and schema is not None:
-        found, given = ([item for item in items if _step(item, schema) == step] for items in (value, config))
+        found, given = ([item for item in items if step_of(item, schema) == step] for items in (value, config))
         if found and given:
             _replace(found[0], rest, given[0], schema.items)
 
 
-def _remove(value: Any, path: Sequence[Any], schema: Props | None) -> None:
+def remove(value: Any, path: Sequence[Any], schema: Props | None) -> None:
+    """Remove what lies at a path, if something does."""
     step, *rest = path
     if isinstance(step, str):
         if not isinstance(value, dict) or step not in value:
@@ -293,12 +311,12 @@ def _remove(value: Any, path: Sequence[Any], schema: Props | None) -> None:
             del value[step]
             return
         below = None if schema is None else schema.properties.get(step) or schema.values
-        _remove(value[step], rest, below)
+        remove(value[step], rest, below)
     elif isinstance(value, list) and schema is not None:
         for number, item in enumerate(value):
-            if _step(item, schema) == step:
+            if step_of(item, schema) == step:
                 if rest:
-                    _remove(item, rest, schema.items)
+                    remove(item, rest, schema.items)
                 else:
                     del value[number]
                 return

@@ -1,8 +1,8 @@
 """Stored objects that no answer shows, carried forward from the bodies of their writes: the log is of level Request.
 
 The definition of the time says what the API server made of each body. That holds only where the log has every write of the object
-since it was last seen, in a known order: a write that crossed another, an apply, whose removals depend on managedFields, and a
-change that leaves no trace make the object unknown.
+since it was last seen, in a known order: a write that crossed another, and a change that leaves no trace make the object unknown.
+So does an apply, unless the log has every write since the object was created: its removals depend on the owners of fields.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from ....history.patch import PatchError
 from ....history.version import Form, ObjectKey, Version, WriteId
 from ....history.webhook_changes import webhook_patches
 from ....request import Grade, Known, Unknown
-from .outcome import NO_MANAGED_FIELDS
+from ..writing import ObjectKind
+from .applying import removed_between
+from .ownership import Owners, applied_to, owners_after
 from .predicting import Answer, predict, predict_scaled
 from .sent import Sent, Way, sent_of
 from .served import Served, UndecidedError
@@ -36,8 +38,9 @@ _CROSSED: Final = "it crossed another write of the object, and the audit level w
 class Carrier:
     """Carries the objects of one walk. What it found of a version is kept, because the next write builds on it."""
 
-    def __init__(self, has_mutating_policies: Callable[[str], bool]) -> None:
+    def __init__(self, has_mutating_policies: Callable[[str], bool], definition_at: Callable[[Event], Served | Unknown]) -> None:
         self._has_mutating_policies = has_mutating_policies
+        self._definition_at = definition_at
         self._known: dict[tuple[ObjectKey, WriteId, int], Found] = {}
 
     def after(self, key: ObjectKey, version: Version, served: Served, ground: Callable[[Version], Found], was_met: bool) -> Found:
@@ -70,6 +73,8 @@ class Carrier:
             return Unknown(f"changed by {step.source}: {_CROSSED}")
         if step.sent.verb == "delete":
             return _deleted(before, step)
+        if self._definition_at(step.sent) is not served:
+            return Unknown(f"changed by {step.source}, and the definition was changed since")
         if self._has_mutating_policies(step.sent.cluster) or not _is_untouched(step.sent):
             return Unknown(f"changed by {step.source}, and perhaps by a mutating policy or webhook without a trace")
         return _written(before.value, step, step.sent, served)
@@ -118,14 +123,13 @@ def _is_untouched(event: Event) -> bool:
 def _written(before: Stored | None, step: Version, event: Event, served: Served) -> Found:
     """The object that a successful write left, as the definition of the time says."""
     sent = sent_of(event)
-    if sent.way is Way.APPLY and before is not None:
-        return Unknown(NO_MANAGED_FIELDS)
     if (problem := _contradiction(before, event)) is not None:
         return Unknown(f"{problem}: {step.source}")
     try:
         patches = tuple(tuple(each) for each in webhook_patches(event.annotations))
+        sent = replace(sent, webhook_patches=patches) if patches else sent
         met = None if before is None else with_tested_version(before, sent)
-        told = _told(served, replace(sent, webhook_patches=patches) if patches else sent, met)
+        told, owners = _told(served, sent, met)
     except (UndecidedError, PatchError) as problem:
         return Unknown(f"changed by {step.source}: {problem}")
     except (AttributeError, TypeError, KeyError, IndexError, ValueError):
@@ -137,7 +141,7 @@ def _written(before: Stored | None, step: Version, event: Event, served: Served)
     source = f"the bodies of the writes until {event.label}"
     value: dict[str, Any] = {**told.object, "metadata": {**told.object["metadata"]}}
     value["metadata"].pop("resourceVersion", None)  # only an answer would show the new one
-    return Known(Stored(value, sent.version, source, True, event.audit_id), source, Grade.INFERRED)
+    return Known(Stored(value, sent.version, source, True, event.audit_id, owners=owners), source, Grade.INFERRED)
 
 
 def with_tested_version(stored: Stored, sent: Sent) -> Stored:
@@ -151,13 +155,27 @@ def with_tested_version(stored: Stored, sent: Sent) -> Stored:
     return stored
 
 
-def _told(served: Served, sent: Sent, before: Stored | None) -> Answer:
-    """The answer to a write, with the whole object that it leaves."""
+def _told(served: Served, sent: Sent, before: Stored | None) -> tuple[Answer, Owners | None]:
+    """The answer to a write, with the whole object that it leaves and the owners of its fields. Raises UndecidedError."""
     kind = served.kind(sent.version)
-    if sent.subresource != "scale" or sent.body is None or kind is None or kind.scale is None:
-        return predict(served, sent, before)
-    if before is None or sent.webhook_patches:
-        raise UndecidedError("a webhook changed the Scale" if sent.webhook_patches else "there was no object to scale")
+    if kind is None or sent.body is None:
+        return predict(served, sent, before), None
+    old = None if before is None else served.read(before.value, before.version, kind, before.stored_as)
+    if sent.subresource == "scale":
+        told = _scaled(served, kind, sent, before)
+    elif before is None or old is None or sent.way is not Way.APPLY:
+        told = predict(served, sent, before)
+    else:
+        removed, _ = removed_between(sent, old, applied_to(before.owners, kind, sent, old), kind, kind)
+        told = predict(served, sent, before, removed)
+    if told.object is None:
+        return told, None
+    return told, owners_after(None if before is None else before.owners, kind, sent, old, told.object)
+
+
+def _scaled(served: Served, kind: ObjectKind, sent: Sent, before: Stored | None) -> Answer:
+    if kind.scale is None or before is None or sent.webhook_patches or sent.way is Way.APPLY:
+        raise UndecidedError("a webhook changed the Scale" if sent.webhook_patches else "what the Scale changed is not known")
     return predict_scaled(served, kind, sent, before)
 
 

@@ -11,8 +11,10 @@ from typing import Any, Final
 from ....history.event import BodyKind, Event, decode_json
 from ..props import Props
 from ..writing import ObjectKind, UndecodableError, decode
-from .applying import Applied, Path, removals
+from .applying import Applied, Path, removed_between
 from .hidden import hidden_fields, without_defaults
+from .outcome import NO_MANAGED_FIELDS
+from .ownership import applied_to
 from .sent import Sent, Way
 from .served import Served, UndecidedError
 from .stored import Stored
@@ -62,10 +64,11 @@ class Possible:
         return found
 
     def applied(self, stored: Stored | None) -> Iterator[Applied | None]:
-        """What an apply may have removed: what the answer shows, or, for a refused one, anything between nothing and all."""
+        """What an apply may have removed: what the answer or the owners of fields show. Without these, a refused one may have
+        removed anything between nothing and all."""
         if self._sent.way is not Way.APPLY or stored is None:
             yield None
-        elif not self._event.succeeded:
+        elif not self._event.succeeded and stored.owners is None:
             yield Applied()
             yield Applied(everything=True)
         else:
@@ -94,22 +97,13 @@ class Possible:
                 yield replace(stored, value=less)
 
     def _removed(self, stored: Stored) -> tuple[Applied, set[Path]]:
-        """What an apply that succeeded removed, and the lists that the new definition merges otherwise."""
+        """What an apply removed, by its answer, or by the owners of the fields that it met; see removed_between."""
         sent = self._sent
         old, new = self._old.kind(sent.version), self._new.kind(sent.version)
-        after = answered(self._event)
-        if after is None or old is None or new is None:
-            raise UndecidedError("the answer to the apply is not recorded, so it is not known which fields it removed")
+        if old is None or new is None:
+            raise UndecidedError(NO_MANAGED_FIELDS)
         before = self._old.read(stored.value, stored.version, old, stored.stored_as)
-        left_out = {"apiVersion", "kind", "metadata"}
-        if sent.subresource == "status":
-            left_out |= {name for name in before if name != "status"}
-        elif old.has_status:
-            left_out.add("status")
-        was, became = ({name: item for name, item in each.items() if name not in left_out} for each in (before, after))
-        unsure: set[Path] = set()
-        paths = frozenset(removals(was, became, sent.body, old.schema, new.schema, unsure))
-        return Applied(paths, metadata=after.get("metadata")), unsure
+        return removed_between(sent, before, answered(self._event) or applied_to(stored.owners, old, sent, before), old, new)
 
 
 def answered(event: Event) -> dict[str, Any] | None:

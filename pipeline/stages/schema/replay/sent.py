@@ -38,6 +38,7 @@ class Sent:
     """One write. Without a recorded body, `why_no_body` says why.
 
     `is_manifest`: the body is the file as the client wrote it. `webhook_patches` are the patches that mutating webhooks made.
+    `manager` is the `fieldManager` of the URI.
 
     The API server records the body of a create or update after it pruned and defaulted it by the schema of the time. It records a
     patch as it was sent (kubernetes/apiserver pkg/endpoints/handlers/{create,update,patch}.go).
@@ -54,6 +55,7 @@ class Sent:
     why_no_body: str = ""
     webhook_patches: tuple[tuple[Any, ...], ...] = ()
     is_manifest: bool = False
+    manager: str = ""
 
     @property
     def shows_schema_of_the_time(self) -> bool:
@@ -78,6 +80,7 @@ def sent_of(event: Event) -> Sent:
         is_forced=query.get("force", [""])[0] == "true",
         body=body,
         why_no_body="" if body is not None else _why_no_body(event, way),
+        manager=query.get("fieldManager", [""])[0],
     )
 
 

@@ -16,6 +16,7 @@ from ....history.writes import key_of
 from ....request import Evidence, Grade, Known, Unknown, worst
 from ....withheld import has_withheld
 from ..definition import ScalePaths
+from .ownership import Owners
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,8 @@ class Stored:
     """A stored object as the log last showed it. `version` is the API version in which it did.
 
     `was_written`: the log records the write, so that storage holds nothing which the object does not show. `write` is its auditID.
-    `stored_as` is the version of the bytes, where it is not the storage version.
+    `stored_as` is the version of the bytes, where it is not the storage version. `owners` are those of its fields, where the bodies
+    of all its writes tell them.
     """
 
     value: dict[str, Any]
@@ -32,6 +34,7 @@ class Stored:
     was_written: bool
     write: str = ""
     stored_as: str = ""
+    owners: Owners | None = None
 
 
 Ground: TypeAlias = Callable[[Version], "Known[Stored | None] | Unknown"]

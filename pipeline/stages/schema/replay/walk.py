@@ -14,6 +14,7 @@ from ....replay.earlier import EarlierVersions, PlannedRequests
 from ....replay.met import Met, met
 from ....replay.past import load_history
 from ....replay.worlds import Worlds
+from ....request import Unknown
 from ....requests.classes import RequestClass, Requests
 from ....runs.verdict import Flip
 from ....runs.window import Window
@@ -51,7 +52,7 @@ class Walk:
         self._history: LogHistory = load_history(reader, (), window)
         self._of_the_time = DefinitionsOfTheTime(dict(before), Worlds(self._history), version)
         self._before = before
-        self._carrier = Carrier(self._history.has_mutating_policies)
+        self._carrier = Carrier(self._history.has_mutating_policies, self._definition_at)
         versions = [f"{name}/{each.name}" for name, served in given.items() for each in served.definition.versions if each.served]
         parameters = {**window.parameters, "places": sorted(given), "served": sorted(versions)}
         reader.connection.execute(statement("asked"), parameters)
@@ -81,9 +82,11 @@ class Walk:
     def _outcome(self, recorded: Met) -> Outcome | None:
         if recorded.unfit:
             return Outcome(Decision.UNKNOWN, recorded.unfit, flip=Flip.UNKNOWN)
-        event, served = recorded.event, self._served(recorded.event)
-        old = self._of_the_time.at(served.name, event.cluster, event.ts)
-        return judge(event, served, old, recorded.versions, self._carrier)
+        event = recorded.event
+        return judge(event, self._served(event), self._definition_at(event), recorded.versions, self._carrier)
+
+    def _definition_at(self, event: Event) -> Served | Unknown:
+        return self._of_the_time.at(f"{event.resource.resource}.{event.resource.group}", event.cluster, event.ts)
 
 
 class _Earlier(EarlierVersions):

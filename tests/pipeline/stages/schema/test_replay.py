@@ -88,6 +88,8 @@ class Story:
         return {"verb": "create", "objectRef": reference, "code": 201, "requestObject": definition, "responseObject": definition}
 
     def _writing(self, place: int, write: Mapping[str, Any]) -> dict[str, Any]:
+        if "defines" in write:
+            return self._defining(self.definition(write["defines"])) | {"verb": write["verb"], "code": 200}
         version, verb = write.get("version", "v1"), write["verb"]
         creates = verb == "create" or write.get("code") == 201
         name = f"o{place}" if creates else f"o{write.get('of', self._last_created(place))}"
@@ -145,7 +147,9 @@ class Story:
         first = self._last_created(place + 1)
         later = self.case["writes"][first + 1 : place + 1]
         return 1 + sum(
-            each["verb"] in ("update", "patch") and "subresource" not in each and list(each.get("body") or ()) != ["metadata"]
+            each["verb"] in ("update", "patch")
+            and not {"subresource", "defines"} & each.keys()
+            and list(each.get("body") or ()) != ["metadata"]
             for each in later
         )
 
