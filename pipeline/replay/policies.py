@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
-from itertools import chain, groupby, islice, product
-from typing import Any, NamedTuple, Protocol
-
-from ingest.errors import InputError
+from itertools import chain, groupby
+from typing import NamedTuple, Protocol, TypeAlias
 
 from ..admission.policies import (
     Binding,
@@ -25,21 +23,23 @@ from ..admission.policies import (
     evaluate_request,
     policy_from_object,
 )
+from ..admission.policies.decode import POLICY
 from ..admission.policies.dispatch import Memory
 from ..admission.policies.inputs import AuthorizeUser
 from ..admission.policies.params import GivenObjects
 from ..cel.minors import DEFAULT
 from ..history.event import Event
-from ..history.in_force import CHANGE_DELAY, InForce, PolicyTimeline
+from ..history.in_force import CHANGE_DELAY
 from ..history.world import BINDINGS, POLICIES, LogHistory
-from ..request import AdmissionRequest, Evidence, Known, Object
+from ..request import AdmissionRequest, Object, Unknown
+from ..rules.in_force import RecordedRules, combinations
 from ..runs.verdict import INSUFFICIENT, RECORDED
 from ..world import World
 from .answer import Answer, needs_answer, settled, unconfigured
 
-# How many combinations of versions of one policy and its bindings are tried, if a request came while they changed.
-_VARIANTS_MAX = 16
 IN_FLIGHT = "the policy or a binding of it was changed just before, and either version may have been in force"
+# The recorded versions of a policy or binding: the settled one first; None where it did not exist.
+_Versions: TypeAlias = Sequence[Policy | Binding | Unknown | None]
 
 
 class Policies(Protocol):
@@ -104,7 +104,7 @@ class _InForce(NamedTuple):
     together: CompiledSet | None
 
 
-class RecordedPolicies:
+class RecordedPolicies(RecordedRules[Policy | Binding]):
     """The policies that were bound at each moment, from the log and snapshots.
 
     A change is in force some time after it was written. For a request in between every version is tried; if their verdicts differ,
@@ -112,13 +112,9 @@ class RecordedPolicies:
     """
 
     def __init__(self, history: LogHistory, version: tuple[int, int], change_delay: timedelta = CHANGE_DELAY) -> None:
-        self._history = history
-        self._change_delay = change_delay
+        super().__init__(history, (POLICIES, BINDINGS), change_delay)
         self._version = version
-        self._timelines: dict[str, PolicyTimeline] = {}
         self._epochs: dict[tuple[str, int], _InForce] = {}
-        self._read: dict[int, Policy | Binding | None] = {}
-        self._unreadable: dict[tuple[str, str], None] = {}
         self._compiled: dict[tuple[int, ...], CompiledSet] = {}
         self._programs: dict[int, CompiledPolicy] = {}
         self._memory: Memory = {}
@@ -130,18 +126,16 @@ class RecordedPolicies:
 
     def every_version(self) -> PolicySet:
         """Every version of every policy and binding in the history, one after the other. Names are not unique in it."""
-        policies: list[Policy] = []
-        bindings: list[Binding] = []
-        for key in sorted(self._history.versions.objects()):
-            if (key.group, key.resource) not in (POLICIES, BINDINGS):
-                continue
-            for version in self._history.versions.timeline(key):
-                found = self.parse(self._history.object_of(version))
-                if isinstance(found, Policy):
-                    policies.append(found)
-                elif isinstance(found, Binding):
-                    bindings.append(found)
-        return PolicySet(tuple(policies), tuple(bindings), unreadable=self.unreadable)
+        return self._set(self.recorded_rules())
+
+    def rule_of(self, value: Object, source: str) -> Policy | Binding:
+        """See RecordedRules. It accepts every object that the server accepted."""
+        return policy_from_object(value, source) if value["kind"] == POLICY else binding_from_object(value, source)
+
+    def _set(self, rules: Iterable[Policy | Binding | None]) -> PolicySet:
+        found = tuple(rules)
+        policies = tuple(each for each in found if isinstance(each, Policy))
+        return PolicySet(policies, tuple(each for each in found if isinstance(each, Binding)), unreadable=self.unreadable)
 
     def met_by(self, request: AdmissionRequest) -> Sequence[CompiledSet]:
         """See Policies."""
@@ -182,15 +176,14 @@ class RecordedPolicies:
         return [row for name, of_policy in by_policy for row in settled(of_policy, policies[name], answer)]
 
     def _in_force(self, request: AdmissionRequest) -> _InForce:
-        timeline = self._timelines.get(request.cluster)
-        if timeline is None:
-            timeline = self._timelines[request.cluster] = PolicyTimeline(self._history, request.cluster, self._change_delay)
-        epoch = (request.cluster, timeline.epoch(request.ts))
+        epoch = (request.cluster, self.epoch(request.cluster, request.ts))
         found = self._epochs.get(epoch)
         if found is None:
-            policies, bindings = timeline.policies_at(request.ts), timeline.bindings_at(request.ts)
-            variants = tuple(self._variants(policy, bindings) for policy in policies)
-            found = self._epochs[epoch] = _InForce(variants, self._together(variants))
+            met = list(self.in_force(request.cluster, request.ts))
+            bindings = [versions for key, versions in met if key.resource == BINDINGS.resource]
+            policies = [(key.name, versions) for key, versions in met if key.resource == POLICIES.resource]
+            tried = tuple(self._variants(name, versions, bindings) for name, versions in policies)
+            found = self._epochs[epoch] = _InForce(tried, self._together(tried))
         return found
 
     def _together(self, variants: Sequence[Sequence[CompiledSet]]) -> CompiledSet | None:
@@ -200,53 +193,20 @@ class RecordedPolicies:
         entries = chain.from_iterable(versions[0].entries for versions in variants)
         return CompiledSet(entries, GivenObjects(()), self._memory)
 
-    def _variants(self, policy: InForce, bindings: Iterable[InForce]) -> tuple[CompiledSet, ...]:
+    def _variants(self, name: str, versions: _Versions, others: Sequence[_Versions]) -> tuple[CompiledSet, ...]:
         """One compiled set for each combination of versions of one policy and its bindings."""
-        choices: list[list[Policy | Binding | None]] = [self._versions(policy)]
-        for binding in bindings:
-            versions = self._versions(binding)
-            named: list[Policy | Binding | None] = [
-                entry if isinstance(entry, Binding) and entry.policy_name == policy.name else None for entry in versions
-            ]
+        choices: list[_Versions] = [versions]
+        for each in others:
+            named = [rule if isinstance(rule, Binding) and rule.policy_name == name else None for rule in each]
             if any(named):
                 choices.append(named)
-        chosen = islice(product(*choices), _VARIANTS_MAX)
-        return tuple(dict.fromkeys(self._compile(combination) for combination in chosen))
+        return tuple(dict.fromkeys(self._compile(combination) for combination in combinations(choices)))
 
-    def _versions(self, item: InForce) -> list[Policy | Binding | None]:
-        return [self.parse(evidence) for evidence in (item.object, *item.others)]
-
-    def parse(self, evidence: Evidence[Object | None]) -> Policy | Binding | None:
-        """A recorded policy or binding; None if it did not exist. It accepts every object that the server accepted."""
-        if not isinstance(evidence, Known) or evidence.value is None:
-            return None
-        value = evidence.value
-        if id(value) not in self._read:
-            read: Any = policy_from_object if value["kind"] == "ValidatingAdmissionPolicy" else binding_from_object
-            try:
-                self._read[id(value)] = read(value, evidence.source)
-            except InputError as error:
-                self._read[id(value)] = None
-                # The source differs from version to version, and is not part of the reason.
-                reason = error.message.removeprefix(f"{evidence.source}: ")
-                self._unreadable[
-                    str(value.get("metadata", {}).get("name")), f"the recorded {value['kind']} cannot be read: {reason}"
-                ] = None
-        return self._read[id(value)]
-
-    @property
-    def unreadable(self) -> tuple[tuple[str, str], ...]:
-        """The names of the policies and bindings that `parse` could not read so far, each with the reason."""
-        return tuple(self._unreadable)
-
-    def _compile(self, combination: tuple[Policy | Binding | None, ...]) -> CompiledSet:
+    def _compile(self, combination: tuple[Policy | Binding | Unknown | None, ...]) -> CompiledSet:
         key = tuple(id(item) for item in combination)
         if key not in self._compiled:
-            policies = tuple(item for item in combination if isinstance(item, Policy))
-            bindings = tuple(item for item in combination if isinstance(item, Binding))
-            self._compiled[key] = compile_set(
-                PolicySet(policies, bindings), self._version, unbound=False, compiler=self._compile_policy
-            )
+            rules = (None if isinstance(item, Unknown) else item for item in combination)
+            self._compiled[key] = compile_set(self._set(rules), self._version, unbound=False, compiler=self._compile_policy)
         return self._compiled[key]
 
     def _compile_policy(self, policy: Policy, version: tuple[int, int]) -> CompiledPolicy:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TypeAlias
 
 from ingest.errors import EvidenceError
 from queries import LakeReader
@@ -13,16 +11,12 @@ from queries import LakeReader
 from ..admission.policies import Binding, Policy, PolicySet
 from ..authorization import OtherAuthorizers
 from ..cel.minors import DEFAULT
-from ..history.in_force import CHANGE_DELAY, InForce, PolicyTimeline
-from ..request import Evidence, Object
+from ..history.in_force import CHANGE_DELAY, PolicyTimeline
 from ..runs.window import Window
 from .past import load_history
 from .plan import ReplayPlan
 from .planning import make_plan
 from .policies import RecordedPolicies, recorded_policy_set
-
-# Reads a recorded policy or binding; None if it did not exist.
-Parse: TypeAlias = Callable[[Evidence[Object | None]], Policy | Binding | None]
 
 
 def plan_replay_from_log(
@@ -50,8 +44,8 @@ def policies_as_of(reader: LakeReader, cluster: str, moment: datetime) -> Policy
     """
     history = load_history(reader, (), Window())
     timeline, recorded = PolicyTimeline(history, cluster), RecordedPolicies(history, DEFAULT)
-    policies = [found for found in _settled(timeline.policies_at(moment), recorded.parse) if isinstance(found, Policy)]
-    bindings = [found for found in _settled(timeline.bindings_at(moment), recorded.parse) if isinstance(found, Binding)]
+    policies = [found for each in timeline.policies_at(moment) if isinstance(found := recorded.read(each.object), Policy)]
+    bindings = [found for each in timeline.bindings_at(moment) if isinstance(found := recorded.read(each.object), Binding)]
     if not policies and recorded.unreadable:
         names = "; ".join(f"{name}: {why}" for name, why in recorded.unreadable)
         raise EvidenceError(f"no policy of cluster {cluster!r} at {moment.isoformat()} can be read: {names}")
@@ -72,7 +66,3 @@ def _none_at(timeline: PolicyTimeline, cluster: str, moment: datetime) -> Eviden
         f"neither log nor snapshots tell of a policy in cluster {cluster!r} at {moment.isoformat()}",
         "give a later time, or ingest a snapshot of validatingadmissionpolicies and their bindings",
     )
-
-
-def _settled(items: Iterable[InForce], parse: Parse) -> Iterable[Policy | Binding | None]:
-    return (parse(item.object) for item in items)

@@ -1,0 +1,1 @@
+"""Which rules were in force. Knows no stage."""
