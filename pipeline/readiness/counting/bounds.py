@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import exp, lgamma, log, log1p
 
 
@@ -21,25 +22,28 @@ def upper_bound(failures: int, trials: int, confidence: float = 0.95) -> float:
     if failures == trials:
         return 1.0
     low, high = failures / trials, 1.0
+    ways = [lgamma(trials + 1) - lgamma(count + 1) - lgamma(trials - count + 1) for count in range(failures + 1)]
     # 60 halvings of an interval below 1 end far below any rate that a report prints.
     for _ in range(60):
         middle = (low + high) / 2
-        if _probability_at_most(failures, trials, middle) > 1.0 - confidence:
+        if _is_likelier(1.0 - confidence, ways, trials, middle):
             low = middle
         else:
             high = middle
     return high
 
 
-def _probability_at_most(failures: int, trials: int, rate: float) -> float:
-    """P(X <= failures) for X binomial(trials, rate), summed in logarithms so that large numbers of trials do not underflow."""
-    if rate <= 0.0:
-        return 1.0
-    if rate >= 1.0:
-        return 0.0
+def _is_likelier(chance: float, ways: Sequence[float], trials: int, rate: float) -> bool:
+    """Whether P(X < len(ways)) exceeds a chance below 1, for X binomial(trials, rate).
+
+    `ways` has the logarithm of the number of ways to each X. The sum in logarithms does not underflow for large numbers of trials.
+    """
+    if not 0.0 < rate < 1.0:
+        return rate <= 0.0
     yes, no = log(rate), log1p(-rate)
     total = 0.0
-    for count in range(failures + 1):
-        ways = lgamma(trials + 1) - lgamma(count + 1) - lgamma(trials - count + 1)
-        total += exp(ways + count * yes + (trials - count) * no)
-    return min(total, 1.0)
+    for count, number in enumerate(ways):
+        total += exp(number + count * yes + (trials - count) * no)
+        if total > chance:  # no later term is negative
+            return True
+    return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -56,6 +56,11 @@ class Manifests:
     def bindings_of(self, policy: str) -> list[str]:
         """The names of a policy's bindings."""
         return [name for (kind, name), obj in self.objects.items() if kind == BINDING and obj["spec"].get("policyName") == policy]
+
+    def only(self, policies: Collection[str]) -> Manifests:
+        """Some of the policies with their bindings, and all objects that were given with them."""
+        owners = {key: key[1] if key[0] == POLICY else obj["spec"].get("policyName") for key, obj in self.objects.items()}
+        return Manifests({key: obj for key, obj in self.objects.items() if owners[key] in policies}, self.others)
 
     def renamed(self, policy: str, name: str, bindings: Iterable[str]) -> tuple[dict[Key, Object], dict[str, str]]:
         """A copy of a policy and of some of its bindings under other names, and which binding is which.

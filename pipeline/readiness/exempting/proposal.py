@@ -14,7 +14,6 @@ from pathlib import Path
 
 from queries import LakeReader
 
-from ...admission.policies import PolicySet
 from ...admission.policies.decode import BINDING, POLICY
 from ...cel import ReadSet
 from ...replay import ReplayPlan, plan_replay
@@ -247,18 +246,8 @@ def _replayed(
     note: Note = ignored,
 ) -> Iterator[Path]:
     """The verdicts of a replay of some policies with these manifests, over a plan's window."""
-    policies = policies_named(manifests.policy_set(), names)
-    again = plan_replay(reader, policies, plan.window, plan.kubernetes_version)
+    again = plan_replay(reader, manifests.only(names).policy_set(), plan.window, plan.kubernetes_version)
     if again.other_authorizers:
         again = replace(again, other_authorizers=plan.other_authorizers)
     with trial_run(again, lake, workers, note) as verdicts:
         yield verdicts
-
-
-def policies_named(policies: PolicySet, names: frozenset[str]) -> PolicySet:
-    """Some of the policies, with their bindings and all objects that were given."""
-    return PolicySet(
-        tuple(policy for policy in policies.policies if policy.name in names),
-        tuple(binding for binding in policies.bindings if binding.policy_name in names),
-        policies.objects,
-    )
