@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
@@ -79,8 +79,9 @@ def application() -> typer.Typer:
     )
 
 
+@cache
 def _loaded(name: str) -> Any:
-    """One command as typer runs it."""
+    """One command as typer runs it. It is made once in a process, also where that runs many commands."""
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     single.command(name, cls=Command, context_settings=HELP_OPTIONS)(
         _finishing(import_module(f".commands.{name.replace('-', '_')}", __package__).command)

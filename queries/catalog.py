@@ -18,7 +18,7 @@ from functools import cache
 from graphlib import TopologicalSorter
 from importlib import resources
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -164,6 +164,13 @@ def needed_by(texts: Iterable[str]) -> tuple[Statement, ...]:
     return tuple(reversed(needed))
 
 
+class Shown(NamedTuple):
+    """What a database shows of files: how it knows the events that decided, and whether there are records in quarantine."""
+
+    deciding: str
+    has_quarantine: bool
+
+
 def install(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
     """Install all views and macros into a connection, over explicit lists of Parquet files. Its cursors see them too.
 
@@ -193,22 +200,27 @@ def configure(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute("SET enable_progress_bar = false")
 
 
-def install_files(connection: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
+def install_files(connection: duckdb.DuckDBPyConnection, files: LakeFiles, shown: Shown | None = None) -> Shown:
     """Point the views below all others at these files, all at one moment. Views are bound when queried, so no other is made again.
 
-    Raises LakeError when a file is missing, or so damaged that its columns cannot be read; then the connection shows what it did.
+    Returns what the database shows now. Whoever gives it the next time as `shown` saves what would be made again as it is. Raises
+    LakeError when a file is missing, or so damaged that its columns cannot be read; then the connection shows what it did.
     """
     every = (*files.events, *files.objects, *files.repeats)
+    deciding = _deciding(files.events)
     attach_store(connection, every)
     try:
         with _at_once(connection):
             for name, paths in (("events", files.events), ("objects", files.objects), ("repeats", files.repeats)):
                 connection.execute(f"CREATE OR REPLACE VIEW lake_{name} AS FROM {_reading(name, paths)}")
-            _make_view(connection, _deciding(files.events))
-            _make_table(connection, "lake_quarantine", _quarantined(files))
+            if shown is None or shown.deciding != deciding.body:
+                _make_view(connection, deciding)
+            if shown is None or shown.has_quarantine or files.quarantine:
+                _make_table(connection, "lake_quarantine", _quarantined(files))
     except duckdb.Error:
         _refuse_unreadable(connection, every)
         raise
+    return Shown(deciding.body, bool(files.quarantine))
 
 
 @contextmanager

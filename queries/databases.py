@@ -19,7 +19,7 @@ import duckdb
 
 from ingest.engine import LOCAL
 
-from .catalog import LakeFiles
+from .catalog import LakeFiles, Shown, install_files
 from .store import has_store
 from .templates import install_new
 
@@ -32,11 +32,16 @@ _kept: defaultdict[Limits, list[Database]] = defaultdict(list)
 _expected: dict[Limits, tuple[object, ...]] = {}
 _opened_once: set[Limits] = set()
 _lock = threading.Lock()
+# The settings that Hindcast changes; to ask DuckDB for all of them takes longer than to point a database at a lake.
+SETTINGS = (
+    *("threads", "async_threads", "memory_limit", "enable_external_access", "allowed_directories", "lock_configuration"),
+    *("timezone", "parquet_metadata_cache", "enable_progress_bar", "python_enable_replacements"),
+)
 # What a reader's caller may have changed: settings, tables, views, and attached databases. The views `lake_NAME` and
 # `deciding_events` depend on the files. A view that is made again has another number, which takes less time than its text.
-_STATE = """
+_STATE = f"""
     SELECT
-        (SELECT bit_xor(hash(name, value)) FROM duckdb_settings() WHERE name <> 'temp_directory'),
+        ({", ".join(f"current_setting('{name}')" for name in SETTINGS)}),
         current_setting('temp_directory') = $spill,
         (SELECT count(*) FROM duckdb_tables() WHERE NOT temporary),
         (SELECT (count(*), sum(view_oid) FILTER (NOT starts_with(view_name, 'lake_') AND view_name <> 'deciding_events'))
@@ -55,6 +60,7 @@ class Database:
     limits: Limits
     spill: str
     users: int = 0
+    shown: Shown | None = None
 
     def begin(self) -> duckdb.DuckDBPyConnection:
         """A cursor for one more user."""
@@ -67,6 +73,10 @@ class Database:
         with _lock:
             self.users -= 1
         cursor.close()
+
+    def show(self, cursor: duckdb.DuckDBPyConnection, files: LakeFiles) -> None:
+        """Point the views of all its users at these files. Raises LakeError as `install_files`."""
+        self.shown = install_files(cursor, files, self.shown)
 
     def state(self) -> tuple[object, ...] | None:
         """What later readers rely on; None if it answers no more, for example because its limit of memory was lowered."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 from ingest.errors import InputError, LakeError
 from ingest.lake import Lake
 
-from .catalog import LakeFiles, install_files, narrow_events, narrow_files, statements
+from .catalog import LakeFiles, narrow_events, narrow_files, statements
 from .databases import give_back, take
 from .rows import CheckResult
 
@@ -100,7 +100,7 @@ class LakeReader:
         self._takes_one_thread = threads is None and 0 < self._files.event_rows < _SEVERAL_THREADS_FROM_EVENTS
         self._database = take((1 if self._takes_one_thread else threads, memory_bytes_max))
         self.connection = self._database.begin()
-        install_files(self.connection, self._files)
+        self._database.show(self.connection, self._files)
 
     @property
     def files(self) -> LakeFiles:
@@ -112,7 +112,7 @@ class LakeReader:
         files = self._list_files()
         if files == self._files:
             return False
-        install_files(self.connection, files)
+        self._database.show(self.connection, files)
         self._files = files
         if self._takes_one_thread and files.event_rows >= _SEVERAL_THREADS_FROM_EVENTS:
             self.take_every_thread()

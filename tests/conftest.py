@@ -29,9 +29,10 @@ from tests.storage import Storage, running_storage
 # The width of a terminal, which pytest-xdist gives to its workers, and a file of the user's own change what commands print.
 os.environ.pop("COLUMNS", None)
 os.environ["HINDCAST_CONFIG"] = ""
-# The user's own cache neither decides a test nor is changed by one.
-os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="hindcast-tests-")
-atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
+# The user's own cache neither decides a test nor is changed by one. The processes of a run share the cache that the first one made.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="hindcast-tests-")
+    atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 left_open.watch()
 

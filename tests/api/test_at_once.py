@@ -33,12 +33,15 @@ EVENTS = 60
 TOGETHER = 4
 SECONDS_MAX = 300.0
 
-# Loads all commands, and starts the asked ones in processes of their own, as so many shells would.
+# Loads all commands, and starts the asked ones in processes of their own, as so many shells would. What is loaded stays to the end:
+# no started process need search it for cycles, which would take as long as most commands.
 _PROGRAM = """
-import json, os, sys
+import gc, json, os, sys
 import api.cli
 for name in api.cli.COMMANDS:
     __import__("api.commands." + name.replace("-", "_"))
+gc.collect()
+gc.freeze()
 folder, commands = json.load(sys.stdin)
 started = []
 for number, arguments in enumerate(commands):
@@ -122,8 +125,9 @@ def check(lake: Path, folder: Path, places: Sequence[tuple[str, str]], alone: di
 def test_every_command_is_started_thrice_over_one_lake(
     first: int, small_lake: Path, alone: dict[str, Said], tmp_path: Path
 ) -> None:
+    """A few commands at a time: those that need the same run race for it, too."""
     names = [*COMMANDS][first : first + TOGETHER]
-    check(small_lake, tmp_path / "now", [(name, name) for name in names for _ in range(3)], alone)
+    check(small_lake, tmp_path / "now", [("one", name) for name in names for _ in range(3)], alone)
 
 
 def test_every_pair_of_commands_is_started_at_once_over_one_lake(small_lake: Path, alone: dict[str, Said], tmp_path: Path) -> None:

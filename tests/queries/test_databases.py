@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import pytest
 from queries import databases
 from queries.catalog import LakeFiles
 from queries.lake import LakeReader
+
+PROJECT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -78,3 +81,11 @@ def test_a_database_in_use_is_not_kept(tmp_path: Path) -> None:
         assert database_of(second) is not database_of(first)
     for reader in (narrowed, narrowed, first):
         reader.close()  # a second time changes nothing
+
+
+def test_every_setting_that_the_code_changes_is_looked_at() -> None:
+    """`temp_directory` is compared with the folder of each database."""
+    texts = [path.read_text() for room in ("queries", "pipeline", "api") for path in (PROJECT / room).rglob("*.py")]
+    changed = {name.lower() for text in texts for name in re.findall(r"\"(?:SET|RESET)(?: GLOBAL)? (\w+)", text)}
+    assert {"threads", "async_threads", "memory_limit"} < changed
+    assert changed - {"temp_directory"} <= set(databases.SETTINGS)
