@@ -46,7 +46,8 @@ settings.load_profile("hindcast")
 # The first file makes the demonstration. Files that wait for it come after some that do not.
 _LONG = (
     "test_documents.py", "test_packaging.py", "api/test_at_once.py", "api/test_canaries.py", "api/test_gate_command.py",
-    "api/test_description.py", "api/test_hostile_events.py",
+    "api/test_description.py", "api/test_hostile_events.py", "pipeline/contract/test_stages.py",
+    "pipeline/stages/test_redacted_values.py", "api/test_output.py", "api/test_least_privilege_command.py", "api/test_query.py",
     "notebooks/test_notebooks.py", "api/test_cli.py", "api/test_replays.py", "api/test_interruption.py",
     "pipeline/readiness/test_exemptions.py", "pipeline/readiness/test_change.py", "api/test_stage_surfaces.py",
     "pipeline/report/test_golden.py", "conformance/test_reconstruction.py",

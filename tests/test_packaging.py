@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -52,6 +53,7 @@ def test_each_pinned_version_may_be_installed_on_every_python_that_the_project_p
     assert {name: wanted for name, wanted in found.items() if python not in SpecifierSet(wanted)} == {}
 
 
+@cache
 def _requires_python(name: str, version: str) -> str:
     """The Pythons that an installed package takes; any, for a package that is not installed here."""
     try:
