@@ -19,6 +19,34 @@ CHANCE = frozenset({"random", "secrets", "uuid", "os.urandom"})
 # The few places outside `api` that read the environment: where a user keeps caches, and what clients of S3 read by its own names.
 OF_USERS = {"ingest/user_cache.py", "ingest/published/target.py", "ingest/sources/object_store.py"}
 
+STAGES = {file.parent.name for file in (ROOT / "pipeline/stages").glob("*/__init__.py")}
+# Files about every stage that still name one: each stands in for a part of `Stage` that is missing. The list only shrinks.
+NAME_A_STAGE = {
+    "api/commands/explain.py",
+    "api/commands/fleet.py",
+    "api/commands/parts/from_log.py",
+    "api/commands/parts/staged.py",
+    "api/commands/replay.py",
+    "api/commands/watch.py",
+    "api/given.py",
+    "api/pages/of_stage.py",
+    "api/pages/requests.py",
+    "api/work/explained_stages.py",
+    "api/work/replayer.py",
+    "pipeline/fleet/member.py",
+    "pipeline/readiness/judging.py",
+}
+# Files about one stage alone: its commands, its tables, its page, and its part of `explain`.
+OF_ONE_STAGE = {
+    *(f"api/commands/{name}.py" for name in ("init", "least_privilege", "schema", "stack", "webhooks")),
+    *(f"api/commands/parts/mutating_{name}.py" for name in ("migrate", "tables")),
+    *(f"api/commands/parts/schema_{name}.py" for name in ("fields", "stored", "tables")),
+    *(f"api/commands/parts/webhook_{name}.py" for name in ("load", "migrate", "tables", "without")),
+    *(f"api/commands/parts/{name}.py" for name in ("calibrate_roles", "chain_tables", "policy_check", "stack_installs")),
+    *(f"api/pages/{name}.py" for name in ("load", "of_chain", "of_mutating", "of_schema")),
+    *(f"pipeline/readiness/explaining/{name}.py" for name in ("of_mutating", "of_webhooks", "original_writes")),
+}
+
 
 def uses(code: str, names: frozenset[str]) -> Iterator[str]:
     """Each line of some code that uses or imports one of these names."""
@@ -49,6 +77,31 @@ def test_a_replay_depends_on_the_lake_and_on_what_it_is_given_alone(package: str
 
 def test_settings_are_read_in_api_alone() -> None:
     assert set(of_package("ingest", ENVIRONMENT)) == OF_USERS
+
+
+def imported(file: Path) -> Iterator[str]:
+    """Everything that a file of the project imports, as absolute names."""
+    package = file.relative_to(ROOT).parts[:-1]
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            yield from (".".join((*base, *filter(None, [node.module]), each.name)) for each in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+
+
+def stages_named_in(file: Path) -> set[str]:
+    """The stages whose folder a file imports from, or whose row of the registry it imports."""
+    rest = [name.removeprefix("pipeline.stages.").split(".") for name in imported(file) if name.startswith("pipeline.stages.")]
+    named = {part[1].lower() for part in rest if part[0] == "registry" and len(part) > 1}
+    return STAGES & (named | {part[0] for part in rest})
+
+
+def test_what_serves_every_stage_names_none_but_for_a_list_that_shrinks() -> None:
+    files = [file for package in ("api", "pipeline") for file in (ROOT / package).rglob("*.py")]
+    places = {file.relative_to(ROOT).as_posix() for file in files if stages_named_in(file)}
+    assert len(STAGES) >= 6
+    assert {each for each in places if not each.startswith("pipeline/stages/")} - OF_ONE_STAGE == NAME_A_STAGE
 
 
 @pytest.mark.parametrize(

@@ -138,12 +138,7 @@ def readiness(source: Source, run_id: str, rules: ReadinessRules | None = None) 
             report = build_report(reader, source.lake, plan, summary, fidelity, asked)
         else:
             stage = stage_of(asked_run.stage)
-            about = About(
-                stage.name,
-                stage.readiness.words,
-                parse_version(asked_run.kubernetes_version),
-                Window(asked_run.since, asked_run.until),
-            )
+            about = About(stage, parse_version(asked_run.kubernetes_version), Window(asked_run.since, asked_run.until))
             given = kept_rules(source.lake, run_id, stage)
             report = stage_report(reader, source.lake, stage, about, summary, fidelity, asked, given=given)
     if rules is None:

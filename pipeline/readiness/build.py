@@ -21,8 +21,7 @@ from ..replay import ReplayPlan
 from ..runs import RunStore, RunSummary
 from ..runs.plan import RunPlan
 from ..runs.window import Window
-from ..stages.readiness import StageWords
-from ..stages.registry import VALIDATING
+from ..stages.registry import stage_of
 from ..stages.stage import Stage
 from .against import PolicyBase, judges_before, keep_before, keep_changes, with_changes
 from .assess import Key, Row, assess, judge_units
@@ -37,10 +36,6 @@ from .report import EvidenceRow, PolicySource, RecordedPolicy, Report
 from .rules import ReadinessRules
 from .sql import statement
 
-FIRST_FAILURE_ONLY = (
-    "up to Kubernetes 1.36 the API server records only the first failure of a request: recorded counts are lower bounds, "
-    "replayed ones are not"
-)
 OPEN_LOOP = "each request is judged against the history that really happened, not against one in which earlier requests were denied"
 
 
@@ -48,15 +43,14 @@ OPEN_LOOP = "each request is judged against the history that really happened, no
 class About:
     """What a report is about: a run of a stage. All of it is in the run's plan."""
 
-    stage: str
-    words: StageWords
+    stage: Stage[Any, Any]
     kubernetes_version: tuple[int, int]
     window: Window
 
     @classmethod
     def of(cls, stage: Stage[Any, Any], plan: RunPlan) -> About:
         """The run of a plan."""
-        return cls(stage.name, stage.readiness.words, plan.kubernetes_version, plan.window)
+        return cls(stage, plan.kubernetes_version, plan.window)
 
 
 @dataclass(frozen=True)
@@ -100,7 +94,7 @@ def build_report(
     policies = with_gaps(connection, policies, plan.policies, judges.history if judges else None)
     recorded = tuple(RecordedPolicy(**row) for row in rows_about(reader, "recorded", statement("recorded")))
     judged = Judged(policies, recorded, tuple(_sources(plan.policies)), removed)
-    about = About(plan.stage, VALIDATING.readiness.words, plan.kubernetes_version, plan.window)
+    about = About.of(stage_of(plan.stage), plan)
     return whole_report(reader, lake, about, summary, rules, judged, extent, is_change=base is not None)
 
 
@@ -121,8 +115,9 @@ def whole_report(
     is_change: bool,
 ) -> Report:
     """Everything that a renderer needs, of a run of any stage. `is_change`: it is against a version before."""
+    words = about.stage.readiness.words
     return Report(
-        title=f"{about.words.things.capitalize()} against the version before" if is_change else about.words.title,
+        title=f"{words.things.capitalize()} against the version before" if is_change else words.title,
         clusters=tuple(extent["clusters"]),
         first_ts=extent["first_ts"],
         last_ts=extent["last_ts"],
@@ -131,15 +126,15 @@ def whole_report(
         run_id=summary.run_id,
         kubernetes_version=".".join(map(str, about.kubernetes_version)),
         rules=rules,
-        policies=tuple(replace(entry, stage=about.stage) for entry in judged.entries),
+        policies=tuple(replace(entry, stage=about.stage.name) for entry in judged.entries),
         recorded=judged.recorded,
         evidence=tuple(EvidenceRow(**row) for row in rows_about(reader, "evidence", statement("evidence"))),
         caveats=tuple(_caveats(reader, lake, about, extent, summary)),
         queries=queries(),
         sources=judged.sources,
         removed=judged.removed,
-        things=about.words.things,
-        runs={about.stage: summary.run_id},
+        things=words.things,
+        runs={about.stage.name: summary.run_id},
     )
 
 
@@ -165,14 +160,14 @@ def caveats_now(reader: LakeReader, lake: Path, stage: Stage[Any, Any], plan: Ru
 
 def _caveats(reader: LakeReader, lake: Path, about: About, extent: Row, summary: RunSummary) -> list[str]:
     """What a reader of any report on a run has to know of its evidence."""
-    first = [FIRST_FAILURE_ONLY] if about.stage == VALIDATING.name else []
+    kind = about.stage.readiness
     mixed = [f"{sentence}; {REMEDY}" for sentence in mixed_names_of(reader).values()]
-    caveats = [OPEN_LOOP, *first, *mixed, *loss_caveats(losses_of(reader)), *_lag_caveats(lake, about.window.until)]
+    caveats = [OPEN_LOOP, *kind.caveats, *mixed, *loss_caveats(losses_of(reader)), *_lag_caveats(lake, about.window.until)]
     caveats += [
         f"{count:,} {'request was' if count == 1 else 'requests were'} not replayed: {reason}"
         for reason, count in summary.not_evaluated
     ]
-    caveats += _dry_run_caveats(reader, RunStore(lake).run(summary.run_id).verdicts, about.words.things)
+    caveats += _dry_run_caveats(reader, RunStore(lake).run(summary.run_id).verdicts, kind.words.things)
     if not extent["events"]:
         caveats.append("the lake holds no events")
     return caveats

@@ -24,7 +24,6 @@ from ..admission.policies import PolicySet
 from ..replay import Window
 from ..runs import RunKind, RunSummary
 from ..runs.plan import RunPlan
-from ..stages.registry import VALIDATING
 from ..stages.stage import Asked, Stage
 from .assess import judge_units
 from .counting.fidelity import NOT_COMPARED
@@ -210,8 +209,8 @@ class Watch:
 
         # A run over ten minutes of requests has no further use, so it is not kept.
         with trial(self.lake, stage, plan, walk) as verdicts:
-            is_change = stage.name != VALIDATING.name
-            judge_units(self.reader.connection, str(verdicts), self.rules, stage.readiness.counted, is_change=is_change)
+            kind = stage.readiness
+            judge_units(self.reader.connection, str(verdicts), self.rules, kind.counted, is_change=kind.has_flips)
         parameters = {"stretch_us": _STRETCH_US}
         names = ("watch_judged", "watch_over_cost")
         judged, over_cost = ([*rows_of(self.reader.connection, name, parameters)] for name in names)

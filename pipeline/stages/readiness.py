@@ -111,6 +111,10 @@ class StageReadiness(Generic[RulesT, PlanT]):
     # An SQL query over the run's verdict table `given`, without dry runs: the verdicts that count. A row with effect `deny` is a
     # denial, decision `unknown` is unknown with its `why`, and decision `nomatch` does not concern the request.
     counted = AS_GIVEN
+    # Whether `flip` says how verdicts differ from the record; otherwise only `effect` counts.
+    has_flips = True
+    # What a reader of any report on these manifests has to know of their evidence.
+    caveats: Sequence[str] = ()
     # Whether `flip` compares with the version before, where there is one, so that one run of `over` says what a change does.
     flips_against_base = False
 
