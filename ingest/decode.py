@@ -21,8 +21,10 @@ from .event import ABSENT, FIELDS, VALIDATION_FAILURE, Event, Failure, LenientEv
 from .nesting import nests_too_deep
 from .redaction.redact import ANNOTATION as REDACTED
 from .redaction.redact import tells_of_request
+from .reviewed import REVIEWED
 from .schema import EVENTS
 from .sources.gke import ANNOTATION as TRANSLATED
+from .sources.reviews import ANNOTATION as REVIEW
 
 _strict = msgspec.json.Decoder(Event)
 _lenient = msgspec.json.Decoder(LenientEvent)
@@ -258,6 +260,8 @@ def _annotated(annotations: dict[str, str], flags: list[str]) -> list[dict[str, 
         flags.append("redacted")
     if TRANSLATED in annotations:
         flags.append("translated")
+    if REVIEW in annotations:
+        flags.append(REVIEWED)
     text = annotations.get(VALIDATION_FAILURE)
     if text is None:
         return ()

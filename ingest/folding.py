@@ -21,6 +21,7 @@ from .aggregated import SHARED_MAX, Folding, Row, candidates, repeated, without
 from .lake_writer import LakeWriter
 from .maintain import DamagedFileError, refuse_damaged
 from .manifest import DataFile
+from .reviewed import CONNECTS, LONGEST, REVIEWED, WRITES, joined
 
 # Two servers answer one request at nearly the same time. Events of its earlier stages may lie further back.
 _APART_US = 10_000_000
@@ -34,6 +35,22 @@ WHERE stage_ts BETWEEN make_timestamptz($low) AND make_timestamptz($high)
 QUALIFY count(*) OVER (PARTITION BY audit_id) <= {SHARED_MAX}
 ORDER BY filename, file_row_number"""
 
+# A request may take a minute, its reviews lie in that time, and they may be near to other requests of that length.
+_NEAR_US = 4 * int(LONGEST.total_seconds() * 1_000_000)
+_NEAR = f"""
+SELECT DISTINCT filename, file_row_number
+FROM (
+    SELECT * FROM read_parquet($files, hive_partitioning = false, filename = true, file_row_number = true)
+    WHERE stage_ts BETWEEN make_timestamptz($low) AND make_timestamptz($high) AND stage = 'ResponseComplete'
+        AND (list_contains({list(WRITES)}, verb) OR list_contains({list(CONNECTS)}, subresource))
+) AS stored JOIN (SELECT DISTINCT * FROM written) AS written
+    ON stored.resource = written.resource AND coalesce(stored.subresource, '') = coalesce(written.subresource, '')
+    AND (stored.resource = 'namespaces' OR coalesce(stored.namespace, '') = coalesce(written.namespace, ''))
+    AND (stored.name = written.name OR stored.name IS NULL OR written.name IS NULL)
+ORDER BY filename, file_row_number"""
+# What the manifest notes of a cluster with reviews.
+REVIEWS_MARK = "reviews:"
+
 
 @dataclass(slots=True)
 class Folded:
@@ -43,6 +60,7 @@ class Folded:
     rewritten: list[DataFile] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
     removed: int = 0
+    marks: dict[str, str] = field(default_factory=dict)
 
 
 class Folder:
@@ -124,8 +142,72 @@ class Folder:
         rest = without(table, leaving)
         if rest.num_rows:
             found.rewritten += self._writer.write("events", file.cluster, rest, compacted=bool(file.compacted))
-        found.replaced.append(file.path)
+        if file in found.rewritten:
+            found.rewritten.remove(file)  # it was written just now, and no manifest lists it
+        else:
+            found.replaced.append(file.path)
         found.removed += len(leaving)
+
+    def with_reviews(self, cluster: str, found: Folded) -> Folded:
+        """Put the reviews among new events, and among those of the lake, into the events of their requests.
+
+        It costs nothing as long as no review of the cluster has come.
+        """
+        mark = f"{REVIEWS_MARK}{cluster}"
+        if pc.index(pc.list_flatten(found.fresh["flags"]), REVIEWED).as_py() >= 0:
+            found.marks[mark] = "1"
+        elif self._writer.lake.manifest.prop(mark) is None:
+            return found
+        if new := _writes(found.fresh):
+            self._review(cluster, found, new)
+        return found
+
+    def _review(self, cluster: str, found: Folded, new: Sequence[int]) -> None:
+        fresh = found.fresh.take(new)
+        stored = self._near(cluster, fresh, found)
+        tables = {file: table for file in stored if (table := self._read(file)) is not None}
+        before: list[Row] = fresh.to_pylist()
+        places: list[tuple[DataFile | None, int]] = [(None, number) for number in new]
+        for file, table in tables.items():
+            before += table.take(stored[file]).to_pylist()
+            places += [(file, number) for number in stored[file]]
+        known = {(row["audit_id"], row["stage_ts"]): row for row in before}
+        after = [known[key] if row == known.get(key := (row["audit_id"], row["stage_ts"])) else row for row in joined(before)]
+        was, kept = ({id(row) for row in rows} for rows in (before, after))
+        leaving = [place for place, row in zip(places, before, strict=True) if id(row) not in kept]
+        if not leaving:
+            return
+        gone = [number for file, number in leaving if file is None]
+        found.fresh = without(found.fresh, gone, (row for row in after if id(row) not in was))
+        for file, table in tables.items():
+            self._rewrite(file, table, [number for place, number in leaving if place == file], found)
+
+    def _near(self, cluster: str, fresh: pa.Table, found: Folded) -> dict[DataFile, list[int]]:
+        """The stored writes of the objects of new ones, at about their time: the numbers of their rows, by file."""
+        span = pc.min_max(fresh["stage_ts"].cast(pa.int64()))
+        low, high = span["min"].as_py() - _NEAR_US, span["max"].as_py() + _NEAR_US
+        lake = self._writer.lake
+        files = [file for file in lake.manifest.files("events", cluster, (low, high)) if file.path not in found.replaced]
+        listed = {str(lake.path / file.path): file for file in (*files, *found.rewritten)}
+        if not listed:
+            return {}
+        self._connection.register("written", fresh.select(["resource", "subresource", "namespace", "name"]))
+        try:
+            rows = self._connection.sql(_NEAR, params={"files": list(listed), "low": low, "high": high}).fetchall()
+        except (duckdb.IOException, duckdb.InvalidInputException):
+            return {}  # A damaged file must not stop the events of today; `doctor` names it.
+        finally:
+            self._connection.unregister("written")
+        numbers: dict[DataFile, list[int]] = {}
+        for name, number in rows:
+            numbers.setdefault(listed[name], []).append(number)
+        return numbers
+
+
+def _writes(table: pa.Table) -> list[int]:
+    """The numbers of the events that may have a review, and of the reviews."""
+    rows = zip(*(table[name].to_pylist() for name in ("stage", "verb", "subresource")), strict=True)
+    return [n for n, (stage, verb, sub) in enumerate(rows) if stage == "ResponseComplete" and (verb in WRITES or sub in CONNECTS)]
 
 
 def _of_others(stored: Sequence[Row], new: Sequence[Row]) -> list[Row]:

@@ -22,9 +22,8 @@ from .lake import Lake
 from .lake_writer import LakeWriter
 from .maintain import read_footer, refuse_damaged
 from .manifest import DataFile
+from .reviewed import OBJECTS_EXPIRED, REVIEWED
 
-# The flag of events whose bodies expired before the events.
-OBJECTS_EXPIRED = "objects_expired"
 # After so long without events, a day counts as present only if so many days of events follow: a clock may have jumped.
 GAP = timedelta(days=7)
 _SURE_DAYS = 3
@@ -139,19 +138,30 @@ def _has_bodies(path: Path) -> bool:
         group = footer.row_group(index)
         for number in range(group.num_columns):
             column = group.column(number)
-            if column.path_in_schema in _BODIES:
+            if column.path_in_schema in (*_BODIES, "extra"):
                 nulls = column.statistics.null_count if column.statistics is not None else None
-                if nulls is None or nulls < group.num_rows:
+                is_filled = nulls is None or nulls < group.num_rows
+                if is_filled and (column.path_in_schema in _BODIES or _has_reviews(path)):
                     return True
     return False
 
 
+def _has_reviews(path: Path) -> bool:
+    """Whether any row of a file has the bodies of a review, in `extra`."""
+    flags = pq.read_table(path, columns=["flags"], partitioning=None)["flags"].to_pylist()
+    return any(REVIEWED in (known or ()) and OBJECTS_EXPIRED not in (known or ()) for known in flags)
+
+
 def _without_bodies(table: pa.Table) -> pa.Table:
     request, response = (pc.is_valid(table[name]) for name in _BODIES)
-    gone = pc.or_(request, response).to_pylist()
     before = table["flags"].to_pylist()
-    flags = [[*(known or ()), OBJECTS_EXPIRED] if lost else known for known, lost in zip(before, gone, strict=True)]
-    columns: dict[str, list[Any]] = {"flags": flags, **dict.fromkeys(_BODIES, [None] * table.num_rows)}
+    reviewed = [REVIEWED in (known or ()) for known in before]
+    extra = [None if has_bodies else each for each, has_bodies in zip(table["extra"].to_pylist(), reviewed, strict=True)]
+    gone = pc.or_(pc.or_(request, response), pa.array(reviewed)).to_pylist()
+    flags = [
+        list(dict.fromkeys([*(known or ()), OBJECTS_EXPIRED])) if lost else known for known, lost in zip(before, gone, strict=True)
+    ]
+    columns: dict[str, list[Any]] = {"flags": flags, "extra": extra, **dict.fromkeys(_BODIES, [None] * table.num_rows)}
     for name, values in columns.items():
         index = table.schema.get_field_index(name)
         item = table.schema.field(index)

@@ -122,6 +122,7 @@ class EventStore:
         refused: list[Quarantined] = []
         files: list[DataFile] = []
         replaced: list[str] = []
+        found = dict(marks)
         tables: dict[str, list[pa.Table]] = {}
         for part in unit:
             decoded = decode_events(part.lines, part.cluster, datetime.fromtimestamp(part.received_ts, UTC), part.source)
@@ -131,7 +132,8 @@ class EventStore:
         counts.quarantined = len(refused)
         for cluster, parts in tables.items():
             unseen, again = self._sorted_out(cluster, pa.concat_tables(parts), counts)
-            folded = self._folder.fold(cluster, unseen)
+            folded = self._folder.with_reviews(cluster, self._folder.fold(cluster, unseen))
+            found |= folded.marks
             fresh = folded.fresh
             files += folded.rewritten
             replaced += folded.replaced
@@ -149,7 +151,7 @@ class EventStore:
                 raise LakeError(
                     f"{self._writer.lake.path}: the quarantine cannot be written: {error}", "free some space"
                 ) from error
-        self._writer.commit(files, replaced, props=marks, retired_ts=time.time() if replaced else 0.0)
+        self._writer.commit(files, replaced, props=found, retired_ts=time.time() if replaced else 0.0)
         return counts
 
     def _sorted_out(self, cluster: str, table: pa.Table, counts: Counts) -> tuple[pa.Table, pa.Table]:

@@ -35,6 +35,7 @@ from .reach_rules import (
     PROVEN_BY_DECISION,
     PROVEN_BY_FAILURE,
     READ,
+    REVIEW,
     RULES,
     STAGES,
     URL,
@@ -60,7 +61,7 @@ EXEMPT_WHY = "policies are never asked about this resource"
 
 
 # The annotations that rules read of any answer; where a message names a webhook, they also read those of mutations.
-_READ = frozenset({DECISION, AUTHORIZER_REASON, FAILURE, WORDING})
+_READ = frozenset({DECISION, AUTHORIZER_REASON, FAILURE, WORDING, REVIEW})
 
 
 class Answer(StrEnum):
@@ -180,7 +181,7 @@ def _reach_of(fields: tuple[Any, ...], listed: str, annotations: tuple[tuple[str
 
 def _proven(answered: Answered) -> str | None:
     """The stage that annotations prove to have been passed."""
-    if FAILURE in answered.annotations:
+    if FAILURE in answered.annotations or REVIEW in answered.annotations:
         return PROVEN_BY_FAILURE
     return PROVEN_BY_DECISION if answered.annotations.get(DECISION) == "allow" else None
 
@@ -217,6 +218,8 @@ def _applies(rule: Rule) -> _Applies:
         tests.append(lambda answered, way: answered.annotations.get(AUTHORIZER_REASON) == rule.authorizer_reason)
     if rule.says:
         tests.append(lambda answered, way: rule.says in wordings_of(answered.message, answered.annotations))
+    if rule.is_reviewed:
+        tests.append(lambda answered, way: REVIEW in answered.annotations)
     if rule.by_mutating_webhook:
         tests.append(lambda answered, way: _named_webhook(answered.message) in _called_mutating(answered.annotations))
     return lambda answered, way: all(test(answered, way) for test in tests)

@@ -77,9 +77,12 @@ AUTHORIZER_REASON = "authorization.k8s.io/reason"
 FAILURE = "validation.policy.admission.k8s.io/validation_failure"
 MUTATION_PREFIX = "mutation.webhook.admission.k8s.io/"
 
+# Policies stand before validating webhooks, so that a review proves that they were asked (ingest/reviewed.py).
+REVIEW = "hindcast/review"
+
 # An annotation that proves, for any answer, the stage that was surely passed. The first matching entry counts. Admission may run
 # again for the same request, so a recorded failure proves only that policies were asked.
-ASKED_BY_FAILURE = "policies recorded a failure, and it failed for another reason"
+ASKED_BY_FAILURE = "the record shows that policies were asked, and it failed for another reason"
 PROVEN_BY_FAILURE = "plugins"
 PROVEN_BY_DECISION = "authorization"
 
@@ -108,7 +111,7 @@ class Rule:
     the stage that refused it, or the last that may have; None where no stage refused it, or the stage is unknown. `decision` is the
     authorizer's annotation, empty without one. `by_mutating_webhook`: the webhook that the message names left a mutation
     annotation. Only mutating webhooks leave one, also when they refuse (apiserver
-    pkg/admission/plugin/webhook/mutating/dispatcher.go).
+    pkg/admission/plugin/webhook/mutating/dispatcher.go). `is_reviewed`: an AdmissionReview of the request is recorded.
     """
 
     outcome: str
@@ -127,11 +130,14 @@ class Rule:
     decision: str | None = None
     authorizer_reason: str = ""
     by_mutating_webhook: bool = False
+    is_reviewed: bool = False
     listed: str = ""
 
 
 # fmt: off
 _ANSWERED = (
+    Rule("open", "policies", None, "a webhook after policies was asked, and no answer is recorded", NO_ANSWER,
+         ways=(WRITE, CONNECT), is_reviewed=True),
     Rule("open", "authentication", None, "no answer is recorded", NO_ANSWER),
     # The record of a request whose client left before an answer was written (apiserver pkg/endpoints/filters/audit.go).
     Rule("allowed", "authentication", None, "the handler answered nothing, so that its success was made up", BELOW_400,

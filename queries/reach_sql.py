@@ -25,6 +25,7 @@ from .reach_rules import (
     PROVEN_BY_DECISION,
     PROVEN_BY_FAILURE,
     READ,
+    REVIEW,
     RULES,
     STAGES,
     UNRECORDED,
@@ -101,6 +102,8 @@ def _sql(rule: Rule) -> str:
         tests.append(f"annotations[{_text(AUTHORIZER_REASON)}] = {_text(rule.authorizer_reason)}")
     if rule.says:
         tests.append(f"regexp_matches(wording, {_text(_noted_or_said(rule.says))})")
+    if rule.is_reviewed:
+        tests.append(f"map_contains(annotations, {_text(REVIEW)})")
     if rule.by_mutating_webhook:
         tests.append(_BY_MUTATING_WEBHOOK)
     return " AND ".join(tests)
@@ -203,7 +206,8 @@ _PASSED = f"""-- the number of the last stage that a request surely passed, 0 fo
 CREATE MACRO reach_passed(rule, annotations) AS greatest(
     [{", ".join(str(NUMBERS[rule.passed]) if rule.passed else "0" for rule in RULES)}][rule],
     CASE
-        WHEN map_contains(annotations, {_text(FAILURE)}) THEN {NUMBERS[PROVEN_BY_FAILURE]}
+        WHEN map_contains(annotations, {_text(FAILURE)}) OR map_contains(annotations, {_text(REVIEW)})
+        THEN {NUMBERS[PROVEN_BY_FAILURE]}
         WHEN annotations[{_text(DECISION)}] = 'allow' THEN {NUMBERS[PROVEN_BY_DECISION]}
         ELSE 0
     END

@@ -18,6 +18,8 @@ from ..event import FIELDS, VALIDATION_FAILURE
 from ..server.wordings import ANNOTATION as WORDING
 from ..server.wordings import wording_note
 from ..server.words import REASONS, REDACTED, server_words
+from ..sources.reviews import FIELD as REVIEW
+from ..sources.reviews import OBJECT, OLD_OBJECT
 from .commands import clean_command
 from .forms import clean_text, may_hold_by_form
 from .names import clean_named, is_secret_name
@@ -41,7 +43,7 @@ _SERVER_ANNOTATIONS = frozenset(
 )
 # The content of an unknown field may come from anywhere; these are known, from the older versions of an event and from GKE's
 # entries.
-_KNOWN_FIELDS = FIELDS | {"metadata", "timestamp", "logEntry"}
+_KNOWN_FIELDS = FIELDS | {"metadata", "timestamp", "logEntry", REVIEW}
 _KNOWN_DETAILS = frozenset(("name", "group", "kind", "uid", "retryAfterSeconds"))
 _KNOWN_STATUS = frozenset(("code", "reason", "message", "details", "status", "metadata", "kind", "apiVersion"))
 # Reviews name a user with all that an authenticator says of it. The review of a token is removed as a whole.
@@ -51,7 +53,7 @@ REVIEWS = frozenset(
         *("selfsubjectrulesreviews", "subjectrulesreviews", "resourceaccessreviews", "localresourceaccessreviews"),
     )
 )
-_BODIES = ("requestObject", "responseObject")
+_BODIES = ("requestObject", "responseObject", OBJECT, OLD_OBJECT)
 # The notes on removed texts about a request; a replay does not need these texts.
 TEXT_NOTES = frozenset(("annotations", "responseStatus", "userAgent", "user", "impersonatedUser", "fields"))
 # A shorter text occurs in many messages by chance.

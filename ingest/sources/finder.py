@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from .exports import Expand, Found, joined
+from .reviews import review_in
 from .rows import event_of_row, with_audit_level
 
 # An OTLP record is the deepest of the known forms: resourceLogs, scopeLogs, logRecords, body, text, event.
@@ -26,7 +27,7 @@ _TEXT_BYTES_MIN = 20
 _PACKED = re.compile(rb'"(?:H4sI|eyJ|ewog|ewo|eyAi)[\w+/=]{20}')
 _INFLATED_BYTES_MAX = 256 << 20
 # A sign of an event: a record without one belongs to another log.
-_TRACE = re.compile(rb"audit_?id|protopayload|requesturi|audit\.k8s\.io", re.IGNORECASE)
+_TRACE = re.compile(rb"audit_?id|protopayload|requesturi|audit\.k8s\.io|admissionreview\b", re.IGNORECASE)
 # A record of a log, as against an object that someone gave by mistake.
 _RECORD = re.compile(rb'"(?:@?message|MESSAGE|log|line|_raw|_source|body|textPayload|jsonPayload|@timestamp|index)"\s*:')
 _OPENINGS = re.compile(rb"[{\[]")
@@ -87,6 +88,8 @@ def _in_object(value: bytes, expand: Expand, depth: int) -> Found | None:
     if head is not None and head.audit_id is not None and head.stage is not None:
         return Found([with_audit_level(value)])
     members = {name: bytes(raw) for name, raw in _members.decode(value).items()}
+    if b'"AdmissionReview"' in value and (review := review_in(members)) is not None:
+        return review
     if {"columns", "rows"} <= members.keys() and (table := _rows_of(members, expand)) is not None:
         return table
     if set(members) in _TYPED_VALUES:

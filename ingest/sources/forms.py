@@ -56,7 +56,13 @@ def _is_document(probe: bytes) -> bool:
 
 
 # The first document may be longer than the probe, so its field names decide; in an export they may be inside a string.
-_NAMES = ((b'"EventList"',), (b"auditID", b"stageTimestamp"), (b'"protoPayload"', b'"k8s.io"'), (b'"auditID"', b'"stage"'))
+_NAMES = (
+    (b'"EventList"',),
+    (b"auditID", b"stageTimestamp"),
+    (b'"protoPayload"', b'"k8s.io"'),
+    (b'"auditID"', b'"stage"'),
+    (b'"AdmissionReview"', b'"uid"'),
+)
 
 
 def _has_names(probe: bytes) -> bool:

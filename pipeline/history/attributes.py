@@ -11,6 +11,7 @@ from ingest.redaction.redact import is_withheld
 from ..request import Evidence, Grade, GroupVersionKind, GroupVersionResource, Known, Unknown
 from .event import BodyKind, Event, body_kind, head_of
 from .kinds import by_resource, kind_of
+from .reviewed import SOURCE as REVIEW
 from .scale import BUILT_IN_PATHS, ScalePaths
 from .writes import metadata_head
 
@@ -42,6 +43,8 @@ def kind_of_request(event: Event, discovery: Discovery | None) -> Evidence[Group
     kind = kind_of(event.resource, event.subresource)
     if kind is not None:
         return Known(kind, "built-in resources")
+    if event.review is not None:
+        return Known(event.review.kind, REVIEW)
     for raw, source in ((event.response_raw, "responseObject"), (event.request_raw, "requestObject")):
         head = head_of(raw)
         if body_kind(head, raw) is BodyKind.OBJECT and head.kind != "DeleteOptions":

@@ -10,11 +10,13 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ingest.redaction.redact import ANNOTATION as REDACTED
+from ingest.reviewed import REVIEWED
 from ingest.server.wordings import wordings_of
 
 from ..cel.projection import decode
 from ..request import GroupVersionResource, Json, UserInfo
 from ..withheld import hides_values
+from .reviewed import Review, reviews_of
 
 Raw: TypeAlias = str | bytes
 Decode: TypeAlias = Callable[[Raw], Json]
@@ -132,6 +134,7 @@ class Event(msgspec.Struct, frozen=True):
     request_raw: Raw | None
     response_raw: Raw | None
     flags: frozenset[str]
+    reviews: tuple[Review, ...] = ()
     _heads: dict[str, Head] = {}  # filled at the first read
 
     @property
@@ -148,6 +151,8 @@ class Event(msgspec.Struct, frozen=True):
     def from_row(cls, row: Row) -> Event:
         """Read a row with the columns of ingest.schema.EVENTS, as pyarrow or DuckDB hand it over."""
         stage_ts: datetime = row["stage_ts"]
+        annotations = dict(row["annotations"])  # pyarrow gives pairs, DuckDB a dict
+        flags = frozenset(row["flags"])
         return cls(
             cluster=row["cluster"],
             audit_id=row["audit_id"],
@@ -166,10 +171,11 @@ class Event(msgspec.Struct, frozen=True):
             code=row["code"] or 0,
             reason=row["status_reason"] or "",
             message=row["status_message"] or "",
-            annotations=dict(row["annotations"]),  # pyarrow gives pairs, DuckDB a dict
+            annotations=annotations,
             request_raw=row["request_object"],
             response_raw=row["response_object"],
-            flags=frozenset(row["flags"]),
+            flags=flags,
+            reviews=reviews_of(row.get("extra"), flags, annotations.get(REDACTED, "")) if REVIEWED in flags else (),
         )
 
     @property
@@ -190,6 +196,11 @@ class Event(msgspec.Struct, frozen=True):
     def response_kind(self) -> BodyKind:
         """The kind of responseObject."""
         return body_kind(self.response_head, self.response_raw)
+
+    @property
+    def review(self) -> Review | None:
+        """The last of its AdmissionReviews: admission may run several times, and the last time counts."""
+        return self.reviews[-1] if self.reviews else None
 
     @property
     def succeeded(self) -> bool:

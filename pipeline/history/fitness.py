@@ -24,12 +24,18 @@ _OPERATIONS = msgspec.json.Decoder(list[dict[str, Any]])
 def shows_objects(event: Event) -> bool:
     """Whether bodies begin as objects do, or the body of a patch as its operations do."""
     request, response = event.request_raw or b"{", event.response_raw or b"{"
+    reviewed = [raw for review in event.reviews for raw in (review.object_raw, review.old_raw) if raw is not None]
+    if any(raw[:1] != b"{" for raw in reviewed):
+        return False
     return response[:1] in _BRACE and request[:1] in (_BRACE | _BRACKET if event.verb == "patch" else _BRACE)
 
 
 def unfit_body(event: Event) -> str:
     """Why a body of an event is not an object of Kubernetes; empty if all bodies are."""
-    for name, raw in (("requestObject", event.request_raw), ("responseObject", event.response_raw)):
+    bodies = [("requestObject", event.request_raw), ("responseObject", event.response_raw)]
+    if event.review is not None:
+        bodies += [("reviewObject", event.review.object_raw), ("reviewOldObject", event.review.old_raw)]
+    for name, raw in bodies:
         is_patch = event.verb == "patch" and name == "requestObject"
         if raw is not None and (problem := _problem(raw, is_patch)):
             return f"{name} is not an object of Kubernetes: {problem}"

@@ -131,6 +131,10 @@ class _Reconstruction:
     decode: Decode
 
     def requests(self) -> list[AdmissionRequest] | NotReplayed:
+        # Policies stand before the webhook that records: what they denied, it did not see.
+        review = self.event.review
+        if review is not None and review.is_last and outcome_of(self.event).admission is not Admission.DENIED:
+            return self._reviewed()
         if is_connect(self.event):
             return self._connect()
         match self.event.verb:
@@ -142,6 +146,17 @@ class _Reconstruction:
                 return self._delete_collection()
             case _:
                 return self._update()
+
+    def _reviewed(self) -> list[AdmissionRequest]:
+        """The requests as the reviews have them: the last one, or one per object of a deletecollection."""
+        event = self.event
+        reviews = event.reviews[-1:]
+        if event.verb == "deletecollection":
+            reviews = tuple(sorted(event.reviews, key=lambda review: (review.request.namespace, review.request.name)))
+        return [
+            self._request(review.operation, review.new(self.decode), review.old(self.decode), review.options, index, review.name)
+            for index, review in enumerate(reviews)
+        ]
 
     def _connect(self) -> list[AdmissionRequest] | NotReplayed:
         event = self.event
@@ -274,6 +289,8 @@ class _Reconstruction:
 
     def _write_options(self, operation: Operation) -> Evidence[Object | None]:
         uri = self.event.request_uri
+        if not uri and self.event.review is not None:
+            return self.event.review.options
         return Known(write_options(operation, query_of(uri)), "requestURI") if uri else NO_URI
 
     def _dry_run(self, options: Evidence[Object | None]) -> bool | Unknown:

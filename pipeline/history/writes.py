@@ -109,11 +109,13 @@ def asks_for_dry_run(event: Event) -> bool | Unknown:
 
 
 def _as_answered(event: Event) -> bool | Unknown:
-    """Whether a write without a recorded URI was a dry run, by its answer.
+    """Whether a write without a recorded URI was a dry run, by a review of admission or by its answer.
 
     Only storage gives a new object a resourceVersion. The answer to an update has another one than the object that the client sent
     only if it was stored (kubernetes/apiserver pkg/registry/generic/registry/dryrun.go).
     """
+    if event.review is not None:
+        return event.review.dry_run
     answered, sent = event.response_head.meta.resource_version, event.request_head.meta.resource_version
     if event.subresource or event.response_kind is not BodyKind.OBJECT:
         return NO_URI
@@ -254,7 +256,8 @@ def why_not_kept(event: Event) -> str:
 def _source(event: Event, form: Form) -> str:
     if form is Form.OPAQUE:
         return f"{event.label}: {why_no_body(event)}"
-    return f"response to {event.label}; {REDACTED_IN_PART}" if event.is_redacted else f"response to {event.label}"
+    shown = "response to" if event.review is None or event.level == "RequestResponse" else "admission review of"
+    return f"{shown} {event.label}; {REDACTED_IN_PART}" if event.is_redacted else f"{shown} {event.label}"
 
 
 def _version(event: Event, form: Form, head: Head, body: Raw | None = None, metadata: Raw | None = None) -> Version:

@@ -67,7 +67,10 @@ SELECT
     * EXCLUDE (listed, dry_delete, wording, way, rule, operation, is_exempt, passed_number, stopped_number),
     way, operation,
     reach_outcome(rule) AS outcome,
-    regexp_matches(request_uri, '[?&]dryRun=[^&]') OR (operation = 'DELETE' AND dry_delete) AS dry_run,
+    CASE
+        WHEN map_contains(annotations, 'hindcast/dry-run') THEN true
+        ELSE regexp_matches(request_uri, '[?&]dryRun=[^&]') OR (operation = 'DELETE' AND dry_delete)
+    END AS dry_run,
     rule,
     stage_name(passed_number) AS passed,
     stage_name(stopped_number) AS stopped,

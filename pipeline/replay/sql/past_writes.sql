@@ -28,7 +28,7 @@ SELECT
             OR map_contains(annotations, 'hindcast/redacted') THEN annotations
         ELSE MAP {}::MAP(VARCHAR, VARCHAR)
     END AS annotations,
-    CASE WHEN NOT shows_object THEN request_object END AS request_object, response_object, flags
+    CASE WHEN NOT shows_object THEN request_object END AS request_object, response_object, flags, CASE WHEN list_contains(flags, 'reviewed') THEN extra END AS extra
 FROM events JOIN looked_for
     ON looked_for.cluster = events.cluster AND looked_for.resource = events.resource
     AND looked_for.place = coalesce(events.namespace, '')

@@ -41,7 +41,9 @@ chosen AS (
         AND ($user IS NULL OR coalesce(impersonated_user ->> '$.username', user_name) = $user OR user_name = $user)
 )
 SELECT
-    cluster, audit_id, ts, stage_ts, coalesce(verb, '') AS verb,
+    cluster, audit_id, ts, stage_ts,
+    -- A review tells the operation alone: an update may have been a patch.
+    CASE WHEN contains(annotations['hindcast/translated'], 'verb=operation') THEN '' ELSE coalesce(verb, '') END AS verb,
     CASE
         WHEN is_referred THEN ''
         WHEN NOT contains(request_uri, 'fieldSelector=') THEN split_part(request_uri, '?', 1)
