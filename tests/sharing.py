@@ -1,4 +1,11 @@
-"""Lakes and folders that take seconds to make: made once for all processes of a test run. Each process gets a copy of a lake."""
+"""Lakes and folders that take seconds to make: made once for all processes of a test run. Each process gets a copy of a lake.
+
+A new test earns its seconds. It takes a lake that exists (`demo_lake`, `calibrated_lake`, `stretched_lake`), or makes one of a few
+events for its whole module (`take_in` with `scope="module"`). It calls `api.cli.run` in place of a process, because a process loads
+for a second; one that forks loads first, and calls `gc.freeze`. The first `readiness` or `doctor` over a lake asks for its ledger,
+which takes as long as the rest; so several forms of one answer come from one lake. Hypothesis gives its simplest example first, so
+a property with fewer than ten examples is better a list that is drawn once.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ A program loads the stages once and forks a driver for each order, so that a dri
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import os
 import signal
@@ -60,6 +61,9 @@ def cut(plan: Any, part_events: int) -> Any:
 
 
 def _main() -> None:
+    # What is loaded stays to the end: no driver need search it for cycles.
+    gc.collect()
+    gc.freeze()
     drivers = []
     for each in json.load(sys.stdin):
         drivers.append(os.fork())
