@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ingest.acting import visible
+from ingest.counted import counted
 from ingest.owning import telling_waits
 
 if TYPE_CHECKING:  # `hindcast --help` needs no replay
@@ -50,7 +51,7 @@ class Context:
     def note_defects(self, defects: Iterable[Defect]) -> None:
         """Make the end of the command name the policies that Hindcast failed to judge."""
         for defect in defects:
-            where = f" in {defect.requests:,} requests" if defect.requests else ""
+            where = f" in {counted(defect.requests, 'request')}" if defect.requests else ""
             sentence = f"policy {defect.policy} could not be judged{where}: {defect.why}"
             if sentence not in self.defects:
                 self.defects.append(sentence)

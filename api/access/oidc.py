@@ -175,7 +175,7 @@ class _FetchedKeys:
                 self._fetch()
             if not self._keys:
                 raise KeysUnavailableError(
-                    "the keys of the OIDC issuer cannot be had", "see why in this server's log, or try again soon"
+                    "the OIDC issuer's keys could not be fetched", "see why in this server's log, or try again soon"
                 )
             return self._keys
 

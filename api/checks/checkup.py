@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 
+from ingest.counted import counted
 from ingest.errors import LakeError
 from ingest.lake import Lake
 from ingest.maintain import verify
@@ -153,7 +154,7 @@ def clock_findings(lake: Lake, now: datetime) -> Iterator[Finding]:
             "",
             "events_after_now",
             len(after),
-            f"events of {len(after):,} days that this machine's clock has not reached",
+            f"events of {counted(len(after), 'day')} that this machine's clock has not reached",
             None,
             None,
             f"{after[0].isoformat()} to {after[-1].isoformat()}",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from api.checks.checkup import Finding
+from ingest.counted import counted
 from ingest.errors import InputError
 from ingest.server.log import PluginFailure
 from ingest.server.metrics import ServerMetrics
@@ -27,10 +28,10 @@ def metrics_findings(reader: LakeReader, cluster: str | None, metrics: Sequence[
         "SELECT count(*) FROM events WHERE cluster = ? AND (? IS NULL OR stage_ts >= ?) AND stage_ts <= ?",
         [name, start, start, end],
     ).fetchall()
-    counted = sum(entry.events for entry in metrics)
-    yield from _errors(name, metrics, start, end, is_whole=counted == held)
+    known = sum(entry.events for entry in metrics)
+    yield from _errors(name, metrics, start, end, is_whole=known == held)
     yield from _rejected(name, metrics, start, end)
-    yield _comparison(name, counted, held, newest, start, end)
+    yield _comparison(name, known, held, newest, start, end)
 
 
 def _window(metrics: Sequence[ServerMetrics]) -> tuple[datetime | None, datetime]:
@@ -40,11 +41,11 @@ def _window(metrics: Sequence[ServerMetrics]) -> tuple[datetime | None, datetime
     return start, datetime.fromtimestamp(max(entry.scraped_ts for entry in metrics), UTC)
 
 
-def _comparison(cluster: str, counted: int, held: int, newest: datetime, start: datetime | None, end: datetime) -> Finding:
-    found = f"API servers counted {counted:,} events, the lake holds {held:,} of that time"
-    if counted == held:
+def _comparison(cluster: str, known: int, held: int, newest: datetime, start: datetime | None, end: datetime) -> Finding:
+    found = f"API servers counted {counted(known, 'event')}, the lake holds {held:,} of that time"
+    if known == held:
         severity, means, action = Severity.NOTE, "nothing is missing between these two times", "nothing"
-    elif counted < held:
+    elif known < held:
         severity = Severity.NOTE
         means = "the lake holds more than these servers sent, so other servers, or earlier processes, wrote some: nothing is proven"
         action = "give --metrics for every API server, all scraped at about the same time"
@@ -52,9 +53,12 @@ def _comparison(cluster: str, counted: int, held: int, newest: datetime, start: 
         severity, means = Severity.POSSIBLE, "the scrape is newer than the newest event: the difference may still be on its way"
         action = "ask again once the lake has newer events"
     else:
-        severity, means = Severity.LOST, f"{counted - held:,} events were recorded by the API server and are not here"
+        severity, means = (
+            Severity.LOST,
+            f"{counted(known - held, 'event was', 'events were')} recorded by the API server and are not here",
+        )
         action = "look for dropped batches in kube-apiserver's log; ingest the log files of that time"
-    return Finding(severity, cluster, "server_count", abs(counted - held), found, start, end, "", means, action)
+    return Finding(severity, cluster, "server_count", abs(known - held), found, start, end, "", means, action)
 
 
 def _errors(
@@ -70,7 +74,7 @@ def _errors(
                 cluster,
                 "server_error",
                 count,
-                f"the API server failed to keep {count:,} events in its audit backend {plugin!r}",
+                f"the API server failed to keep {counted(count, 'event')} in its audit backend {plugin!r}",
                 start,
                 end,
                 entry.source,
@@ -83,7 +87,9 @@ def _rejected(cluster: str, metrics: Sequence[ServerMetrics], start: datetime | 
     """Mode blocking-strict refuses a request whose first event could not be kept (apiserver pkg/endpoints/filters/audit.go)."""
     for entry in metrics:
         if entry.rejected:
-            found = f"the API server answered 500 to {entry.rejected:,} requests, because their audit event could not be kept"
+            found = (
+                f"the API server answered 500 to {counted(entry.rejected, 'request')}, because their audit event could not be kept"
+            )
             means = "they did nothing in the cluster, and are not in the history"
             action = "mode batch does not refuse requests; see why the backend failed in kube-apiserver's log"
             yield Finding(Severity.NOTE, cluster, "server_rejected", entry.rejected, found, start, end, entry.source, means, action)
@@ -115,7 +121,7 @@ def failure_findings(reader: LakeReader, failures: Sequence[PluginFailure]) -> I
             "",
             "server_log",
             missing or unnamed,
-            f"a log says that audit plugin {failure.plugin!r} failed to keep {failure.events:,} events: {failure.reason}",
+            f"a log says that audit plugin {failure.plugin!r} failed to keep {counted(failure.events, 'event')}: {failure.reason}",
             None,
             None,
             failure.source,

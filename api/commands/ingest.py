@@ -22,6 +22,7 @@ from api.context import Context
 from api.printing.output import Column, Format, Table, render
 from api.redacting import redactor_of
 from api.settings import Settings
+from ingest.counted import counted
 from ingest.errors import EvidenceError, InputError
 from ingest.lake import Lake
 from ingest.redaction.redact import Redactor
@@ -177,7 +178,10 @@ def _reporter(own: Context) -> Callable[[IngestSummary, str], None]:
     def report(summary: IngestSummary, problem: str) -> None:
         nonlocal said_at, said
         counts = summary.counts
-        text = problem or f"{counts.stored:,} events stored, {counts.duplicate:,} duplicate, {counts.quarantined:,} quarantined"
+        text = (
+            problem
+            or f"{counted(counts.stored, 'event')} stored, {counts.duplicate:,} duplicate, {counts.quarantined:,} quarantined"
+        )
         if text != said and (problem or time.monotonic() - said_at >= _REPORT_SECONDS):
             said, said_at = text, time.monotonic()
             own.say(f"{problem}; it is tried again" if problem else text)
@@ -199,10 +203,11 @@ def files_table(summary: IngestSummary) -> Table:
     ]
     notes = [f"{file.path}: {file.note}" for file in summary.files if file.note]
     if passed_over := sum(file.passed_over for file in summary.files):
-        notes.append(f"{passed_over:,} records of other logs were skipped")
+        notes.append(f"{counted(passed_over, 'record')} of other logs were skipped")
     if summary.counts.quarantined:
         notes.append(
-            f"{summary.counts.quarantined:,} records are not audit events; `hindcast quarantine` shows them; "
+            f"{counted(summary.counts.quarantined, 'record is', 'records are')} not audit events; `hindcast "
+            f"quarantine` shows them; "
             f"{summary.counts.refusals.commonest()}"
         )
     if summary.counts.conflicting:

@@ -15,6 +15,7 @@ import typer
 from api import asked_values
 from api.context import Context
 from api.printing.output import Column, Format, Table, render
+from ingest.counted import counted
 from ingest.errors import EvidenceError, InputError
 from pipeline.authorization.covering import describe_rule
 from pipeline.manifests.writing import to_yaml
@@ -131,7 +132,7 @@ def _nothing(privileges: Privileges, subject: str, users: Iterable[tuple[str]]) 
             "roles need the URI of a request, or its object: ingest a log that has them",
         )
     if privileges.missing:
-        left = "; ".join(f"{each.requests:,} requests: {each.reason}" for each in privileges.missing[:_SHOWN])
+        left = "; ".join(f"{counted(each.requests, 'request')}: {each.reason}" for each in privileges.missing[:_SHOWN])
         return EvidenceError(f"no role can be written for {subject} from this log: {left}", "add the rights by hand")
     if privileges.requests:
         return EvidenceError(
@@ -158,12 +159,15 @@ def _remarks(found: Privileges) -> Iterable[str]:
     """What a reader of the roles has to know, as sentences."""
     check, reasons = found.proof.check, found.proof.reasons
     unknown = f", {check.unknown:,} unknown" if check.unknown else ""
-    yield f"replay --only of this file: {check.allowed:,} of {check.total:,} requests allowed, {check.refused:,} refused{unknown}"
+    yield (
+        f"replay --only of this file: {check.allowed:,} of {counted(check.total, 'request')} allowed, "
+        f"{check.refused:,} refused{unknown}"
+    )
     yield from map(_reason, reasons)
     told = {each.why for each in reasons}
     for reason, requests, example in found.missing:
         if reason not in told:
-            yield f"not in the roles, used by {requests:,} requests{f', such as {example}' if example else ''}: {reason}"
+            yield f"not in the roles, used by {counted(requests, 'request')}{f', such as {example}' if example else ''}: {reason}"
     yield from _later(found.later)
     yield from _width(found)
     if found.refused:
@@ -171,9 +175,15 @@ def _remarks(found: Privileges) -> Iterable[str]:
         more = f" and {len(found.refused) - _SHOWN:,} more" if len(found.refused) > _SHOWN else ""
         yield f"rights whose every recorded use was refused, and which the roles do not give: {names}{more}"
     if found.by_others:
-        yield f"{found.by_others:,} requests were allowed by another authorizer than RBAC, or for the group system:masters"
+        yield (
+            f"{counted(found.by_others, 'request was', 'requests were')} allowed by another authorizer than "
+            f"RBAC, or for the group system:masters"
+        )
     if found.granted:
-        yield f"the roles hold the rules of {found.granted:,} roles that the subject wrote: RBAC refuses to let it grant more"
+        yield (
+            f"the roles hold the rules of {counted(found.granted, 'role')} that the subject wrote: RBAC refuses "
+            f"to let it grant more"
+        )
     if not found.reads:
         yield "no get, list or watch of this subject is recorded: if the audit policy leaves them out, the roles lack them"
     else:
@@ -192,7 +202,7 @@ def _evidence(found: UseEvidence | None) -> str:
     span = f"{found.requests:,} allowed requests from {_moment(found.first_ts)} to {_moment(found.last_ts)}"
     bound = f"{upper_bound(found.used_after, found.unused_before, _CONFIDENCE):.0%}" if found.unused_before else "100%"
     return (
-        f"use is judged by {span}. Of {found.unused_before:,} rules without use before {_moment(found.middle)}, "
+        f"use is judged by {span}. Of {counted(found.unused_before, 'rule')} without use before {_moment(found.middle)}, "
         f"{found.used_after:,} were used afterwards: with {_CONFIDENCE:.0%} confidence at most {bound} of such rules are used in a "
         "time like that half"
     )
@@ -205,7 +215,7 @@ def _later(later: LaterRights | None) -> Iterable[str]:
         return
     lost = later.refused_rights + later.unknown_rights
     unknown = f", {later.unknown:,} unknown" if later.unknown else ""
-    outcome = f"{later.allowed:,} of {later.requests:,} requests allowed, {later.refused:,} refused{unknown}"
+    outcome = f"{later.allowed:,} of {counted(later.requests, 'request')} allowed, {later.refused:,} refused{unknown}"
     yield f"roles of the earlier half, tried on the half from {_moment(later.middle)}: {outcome}"
     examples = f", such as {', '.join(later.examples)}" if later.examples else ""
     bound = f"{upper_bound(lost, later.rights, _CONFIDENCE):.0%}" if later.rights else "100%"

@@ -17,6 +17,7 @@ from api.context import Context
 from api.printing.output import Column, Format, Table, render
 from api.redacting import redactor_of
 from api.settings import Settings
+from ingest.counted import counted
 from ingest.errors import InputError
 from ingest.lake import Lake
 from ingest.quarantine import Quarantined, quarantine_files, read_records
@@ -74,7 +75,7 @@ def _counted(records: list[Quarantined], limit: int, notes: list[str]) -> Table:
     rows = [[count, *key[:2], examples[key]] for key, count in kinds.most_common(limit or None)]
     if records:
         notes = [*notes, "--show shows the records; --retry stores those that are events for this version"]
-    return Table("quarantine", columns, rows, f"{len(records):,} records in quarantine", notes)
+    return Table("quarantine", columns, rows, f"{counted(len(records), 'record')} in quarantine", notes)
 
 
 def _reason(record: Quarantined) -> str:
@@ -91,10 +92,10 @@ def _shown(records: list[Quarantined], limit: int, notes: list[str]) -> Table:
         for record in records[: limit or None]
     ]
     if limit and len(records) > limit:
-        notes = [*notes, f"{limit:,} of {len(records):,} records are shown; --limit 0 shows all"]
+        notes = [*notes, f"{limit:,} of {counted(len(records), 'record is', 'records are')} shown; --limit 0 shows all"]
     return Table("quarantine", columns, rows, "Records in quarantine", notes)
 
 
 def _text(raw: bytes) -> str:
     text = raw.decode("utf-8", "replace")
-    return text if len(text) <= _TEXT_CHARACTERS else f"{text[:_TEXT_CHARACTERS]}... ({len(raw):,} bytes)"
+    return text if len(text) <= _TEXT_CHARACTERS else f"{text[:_TEXT_CHARACTERS]}... ({counted(len(raw), 'byte')})"

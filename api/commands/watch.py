@@ -197,7 +197,7 @@ class Teller:
 
     def status(self, ts: str, key: Key, status: Status, reasons: tuple[str, ...]) -> None:
         """The verdict on a policy, when it is first known or has changed."""
-        text = f"{_name(key)} is {status}: {reasons[0]}" if reasons else f"{_name(key)} is {status}"
+        text = f"{_name(key)}: {status}: {reasons[0]}" if reasons else f"{_name(key)}: {status}"
         self._line(ts, "status", text, {"policy": key[0], "binding": key[1], "status": status, "reasons": reasons, "ts": ts})
 
     def trouble(self, message: str, seconds: float) -> None:

@@ -16,6 +16,7 @@ from api.given import use_until_end
 from api.printing.output import Format, Table, render
 from api.printing.page import page as page_of
 from api.printing.targets import check_file
+from ingest.counted import counted
 from ingest.errors import InputError
 from pipeline.manifests.files import manifests_of
 from pipeline.replay import Window
@@ -102,7 +103,9 @@ def command(
     window = Window(*asked_values.parse_window(since, until))
     check_window(own, window)
     if bool(name) is not (question in _ABOUT_ONE):
-        raise InputError("hindcast webhooks migrate or without takes the name of a webhook, and no other question does")
+        if name:
+            raise InputError(f"`{question}` takes no webhook name, found {name!r}", "leave it out")
+        raise InputError(f"`{question}` needs a webhook name", "list them with `hindcast webhooks`")
     if page is not None:
         check_file("--report-file", page)
     asked = Asked(window, asked_values.parse_version(kubernetes_version))
@@ -193,7 +196,10 @@ class _Replayed:
         gone = [each for each in found.webhooks if (each.configuration, each.webhook) not in names]
         if gone:
             calls = sum(each.calls for each in gone)
-            yield f"left out: {calls:,} calls of {len(gone)} webhooks that were not in force then, such as {gone[0].webhook}"
+            yield (
+                f"left out: {counted(calls, 'call')} of {counted(len(gone), 'webhook')} that were not in force "
+                f"then, such as {gone[0].webhook}"
+            )
 
     def _rules_at(self, found: Loads, until: datetime) -> tuple[Configuration, ...]:
         """The given configurations, or those of the log at the end of an outage."""
@@ -201,7 +207,7 @@ class _Replayed:
             return self._rules
         clusters = [(cluster, min(last, until)) for cluster, (_, last) in found.spans.items()]
         if len(clusters) != 1:
-            raise InputError(f"the lake has {len(clusters)} clusters", "give the webhooks with -f")
+            raise InputError(f"the lake has {counted(len(clusters), 'cluster')}", "give the webhooks with -f")
         at_end = configurations_as_of(self.reader, *clusters[0])
         self._own.leave_out(at_end.left)
         return at_end.rules

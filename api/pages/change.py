@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ingest.counted import counted
 from pipeline.history.reconstruct import NotReplayed
 from pipeline.request import AdmissionRequest, Grade, Known, Operation, Unknown, worst
 
@@ -50,7 +51,7 @@ def change_of(
     if not recalled:
         return _recorded_change(detail, "no finished stage of it is recorded")
     first = recalled[0]
-    more = f" The first of {len(recalled)} objects that it concerned." if len(recalled) > 1 else ""
+    more = f" The first of {counted(len(recalled), 'object')} that it concerned." if len(recalled) > 1 else ""
     old, new = first.old_object, first.object
     if isinstance(old, Known) and isinstance(new, Known) and old.value is not None and new.value is not None:
         note = f"Before: {old.source}. After: {new.source}. {_evidence(worst(old.grade, new.grade))}{more}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from ingest.counted import counted
 from pipeline.fleet.model import FleetCell, FleetCluster, FleetDifference, FleetPolicy, FleetReport, FleetVersion
 from pipeline.readiness.model import Status
 from pipeline.readiness.words import percent
@@ -179,8 +180,9 @@ def _square(cell: FleetCell | None, runs: frozenset[str]) -> Square | None:
         return None
     sign, tone = SIGNS[cell.status]
     words = (
-        f"{cell.requests_judged:,} requests judged, {cell.requests_denied:,} would be denied, {cell.requests_unknown:,} unknown; "
-        f"{cell.units_denied:,} of {cell.units_judged:,} workloads denied, at most {percent(cell.unit_rate_upper)} of all"
+        f"{counted(cell.requests_judged, 'request')} judged, {cell.requests_denied:,} would be denied, "
+        f"{cell.requests_unknown:,} unknown; "
+        f"{cell.units_denied:,} of {counted(cell.units_judged, 'workload')} denied, at most {percent(cell.unit_rate_upper)} of all"
     )
     href = policy_address(cell.run_id, cell.policy, cell.binding) if cell.run_id in runs else ""
     return Square(sign, tone, str(cell.status), words, href)

@@ -16,6 +16,7 @@ from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from ingest.counted import counted
 from pipeline.readiness.words import day, percent
 from pipeline.report.cells import visible_value
 from pipeline.report.markup import coded, soft, user
@@ -200,11 +201,6 @@ def thousands(count: int | None) -> str:
 def cell(count: int) -> Markup:
     """A figure in a table, where many figures are zero and the others should stand out."""
     return escape(f"{count:,}") if count else Markup('<span class="soft">0</span>')
-
-
-def counted(count: int, noun: str, plural: str = "") -> str:
-    """`1 request`, `2 requests`."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def days_between(first: datetime | date | None, last: datetime | date | None) -> str:

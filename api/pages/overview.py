@@ -151,7 +151,7 @@ def run_overview(source: Source, run_id: str, asked: Asked, selection: Selection
         "report": report,
         "tables": {
             "policies": table(asked, "policies", "Policies, what needs a decision first", _POLICY_COLUMNS, found),
-            "left-out": table(asked, "left-out", "These say nothing about the policies", _LEFT_OUT_COLUMNS, by_count),
+            "left-out": table(asked, "left-out", "Not judged: never reached a policy", _LEFT_OUT_COLUMNS, by_count),
         },
     }
 

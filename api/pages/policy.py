@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from ingest.counted import counted
 from pipeline.admission.policies.verdict import STAGE
 from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.report import Report
@@ -19,7 +20,7 @@ from ..beside_runs import kept_manifests
 from ..errors import NotFoundError
 from ..stored_runs import Run
 from .charts import Timeline, timeline
-from .html import address, counted
+from .html import address
 from .manifest import SourceLine, binding_manifest, policy_manifest, source_lines
 from .policy_tables import policy_tables
 from .selected import Counts, counted_days, narrows, selected_days

@@ -251,7 +251,7 @@ def request_tables(views: Sequence[RequestView], asked: Asked) -> dict[str, Tabl
 
 # Denials come first; the page shows the others when it is asked for all.
 _VERDICTS_SHOWN = 6
-_VERDICTS_CAPTION = "One row per expression, or per binding where it speaks of the whole"
+_VERDICTS_CAPTION = "One row per expression or binding"
 _VERDICT_COLUMNS: tuple[Column[ExpressionVerdict], ...] = (
     Column("policy", "Policy", lambda verdict: verdict.row["policy"], "name"),
     Column("expression", "Expression", lambda verdict: verdict.expression, "text"),

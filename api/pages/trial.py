@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 
 from fastapi import Request
 
+from ingest.counted import counted
 from ingest.errors import EvidenceError, InputError
 from pipeline.admission.policies.verdict import STAGE
 from pipeline.cel.minors import DEFAULT, EVERY, words_of
@@ -166,7 +167,7 @@ def job_view(job: Job) -> JobView:
         problem = problem_of(TrialForm(), job.error["message"], job.error.get("hint", ""))
     # All requests are judged a moment before the step ends: until then the bar only shows that the step is running.
     is_counted = job.state in (State.RUNNING, State.COSTING) and job.done < job.planned
-    counts = f"{job.done:,} of {job.planned:,} requests" if is_counted else ""
+    counts = f"{job.done:,} of {counted(job.planned, 'request')}" if is_counted else ""
     return JobView(
         job,
         job.waits_for or _WORDS.get(job.state, str(job.state)),

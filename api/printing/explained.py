@@ -33,7 +33,7 @@ _TRACED_MAX = 3
 _GRADES: Mapping[str, str] = {
     "exact": "exact: the API server recorded it of this request",
     "inferred": "inferred: it follows from other recorded requests",
-    "partial": "partial: parts of it may differ from what the API server saw",
+    "partial": "reconstructed: parts of it are uncertain",
     "insufficient": "insufficient: something that the policy reads is unknown",
     "recorded": "recorded: the API server's own answer proves it",
 }

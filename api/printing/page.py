@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 
+from ingest.counted import counted
 from pipeline.report.cells import visible
 from pipeline.report.over_time import section
 from pipeline.stages.over_time import OverTime
@@ -42,7 +43,7 @@ def _sheet(table: Table) -> str:
     cells = (((row[at], column) for at, column in shown) for row in table.rows[:_ROWS_MAX])
     body = "".join(f"<tr>{''.join(_cell(*each) for each in row)}</tr>\n" for row in cells)
     more = len(table.rows) - _ROWS_MAX
-    note = f"<p>{more:,} more rows.</p>" if more > 0 else ""
+    note = f"<p>{counted(more, 'more row')}.</p>" if more > 0 else ""
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>{note}'
 
 

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from ingest.counted import counted
 from ingest.errors import InputError
 from pipeline.readiness.assess import export_outcomes
 from pipeline.readiness.change import Change, Fate
@@ -213,6 +214,10 @@ def _verdict_row(entry: PolicyReadiness) -> list[object]:
     ]
 
 
+def _these(exemptions: int) -> str:
+    return "this exemption" if exemptions == 1 else f"these {exemptions:,}" + " exemptions"
+
+
 def _policy_tables(entry: PolicyReadiness, wide: bool, said: dict[str, str]) -> Iterator[Table]:
     """The lines of one policy: the reasons, whom it would deny, exemptions, and the next steps. `said` has the remedies so far."""
     title = f"{policy_name(entry)}: {entry.status}"
@@ -221,7 +226,7 @@ def _policy_tables(entry: PolicyReadiness, wide: bool, said: dict[str, str]) -> 
     # Exemptions that do not help would only hide the reasons.
     lists_exemptions = wide or entry.status is not Status.NOT_READY
     if entry.exemptions and not lists_exemptions:
-        notes.append(f"{len(entry.exemptions):,} exemptions would not make it ready: -o wide lists them")
+        notes.append(f"still not ready with {_these(len(entry.exemptions))}: -o wide lists them")
     columns = [Column("reason", "WHY")]
     yield Table("reasons", columns, why, title, tuple(notes), VERDICT_STYLES.get(str(entry.status), ""))
     if entry.change is not None:
@@ -247,7 +252,8 @@ def _latent(entry: PolicyReadiness) -> Iterator[str]:
     latent = entry.latent
     if latent.is_assessed and (latent.objects or latent.templates) and entry.status is not Status.READY:
         yield (
-            f"{latent.objects:,} objects and {latent.templates:,} pod templates exist that were not written in the window: "
+            f"{counted(latent.objects, 'object')} and {latent.templates:,} pod templates exist that were not "
+            f"written in the window: "
             f"{latent.objects_denied + latent.templates_denied:,} would be denied, "
             f"{latent.objects_unknown + latent.templates_unknown:,} are unknown"
         )

@@ -23,6 +23,7 @@ from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.types import TimestamptzType
 from pyiceberg.utils.concurrent import ExecutorFactory
 
+from ingest.counted import counted
 from ingest.errors import LakeError
 from ingest.inside import ForeignNameError, inside_location
 from ingest.manifest import DataFile
@@ -180,8 +181,8 @@ def _checked(entry: Entry, file: DataFile) -> Entry:
     found, wanted = (entry.file_size_in_bytes, entry.record_count), (file.bytes, file.rows)
     if found != wanted:
         raise LakeError(
-            f"{entry.file_path}: has {found[0]:,} bytes and {found[1]:,} rows, the manifest of the lake says {wanted[0]:,} and "
-            f"{wanted[1]:,}",
+            f"{entry.file_path}: has {found[0]:,} bytes and {counted(found[1], 'row')}, the manifest of the lake says "
+            f"{wanted[0]:,} and {wanted[1]:,}",
             "delete this object, and publish again",
         )
     return entry

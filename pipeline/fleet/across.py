@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
+from ingest.counted import counted
+
 from ..readiness.model import Status
 from .model import FleetCell, FleetCluster, FleetPolicy, FleetReport, FleetStart
 from .question import Question
@@ -117,11 +119,13 @@ def _start(judged: Sequence[FleetCluster], typical: Mapping[str, float], key: Ke
     away, requests, name, units = ordered[0]
     what = "every manifest is" if key is None else "it is"
     reason = (
-        f"{what} ready there without exemptions, over {-requests:,} judged requests of {units:,} workloads or more that all pass"
+        f"{what} ready there without exemptions, over {counted(-requests, 'judged request')} of "
+        f"{counted(units, 'workload')} or more that all pass"
     )
     if len(ordered) > 1:
         reason += (
-            f"; {1 - away:.0%} of its requests are as in the mean cluster, the most of the {len(ordered):,} clusters that are ready"
+            f"; {1 - away:.0%} of its requests are as in the mean cluster, the most of the "
+            f"{counted(len(ordered), 'cluster')} that are ready"
         )
     return FleetStart(name, reason, tuple(entry[2] for entry in ordered[1 : 1 + _STARTS_SHOWN]))
 
@@ -133,7 +137,7 @@ def _nowhere(judged: Sequence[FleetCluster], key: Key | None) -> str:
     if best is None:
         return "no cluster can be judged"
     ready = sum(cell.status in _READY for cell in best.cells)
-    return f"in no cluster every manifest is ready; the most are in {best.cluster}, {ready:,} of {len(best.cells):,}"
+    return f"closest: {best.cluster} ({ready:,} of {len(best.cells):,})"
 
 
 def _caveats(members: Sequence[FleetCluster]) -> list[str]:

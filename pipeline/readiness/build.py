@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ingest.counted import counted
 from ingest.lake import Lake
 from ingest.spooling.drain import lag_of
 from queries import LakeReader
@@ -179,7 +180,7 @@ def _dry_run_caveats(reader: LakeReader, verdicts: Path, things: str) -> Iterato
     if count:
         yield f"{count:,} {'dry run does' if count == 1 else 'dry runs do'} not count, though {things} matched them"
     if untold:
-        writes = "1 judged write has" if untold == 1 else f"{untold:,} judged writes have"
+        writes = "1 judged write has" if untold == 1 else f"{counted(untold, 'judged write has', 'judged writes have')}"
         yield f"{writes} no recorded URI: a dry run among them counts"
 
 

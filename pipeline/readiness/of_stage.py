@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ingest.counted import counted
 from queries import LakeReader
 
 from ..runs import RunStore, RunSummary
@@ -115,7 +116,7 @@ def _with_remedy(entry: PolicyReadiness, tried: Tried, rules: ReadinessRules) ->
     if tried.remedy.relaxes:
         return replace(entry, reasons=(*entry.reasons, *_advice(parts, tried)))
     if tried.still_denied:
-        reason = f"even with the missing rights given back, {tried.still_denied:,} requests would be denied"
+        reason = f"even with the missing rights given back, {counted(tried.still_denied, 'request')} would be denied"
         return replace(entry, reasons=(*entry.reasons, reason))
     if len(parts) > rules.exemptions_max:
         reason = f"{len(parts):,} more manifests would keep everybody working, at most {rules.exemptions_max} wanted"
@@ -130,7 +131,15 @@ def _advice(parts: Sequence[RemedyPart], tried: Tried) -> Iterator[str]:
     if len(parts) > _ADVICE_SHOWN:
         yield f"{len(parts) - _ADVICE_SHOWN:,} more parts refuse recorded requests"
     things = len(tried.remedy.parts)
-    yield f"without all {things:,} of these in the given manifests, a replay newly denies {tried.still_denied:,} requests"
+    if not tried.still_denied:
+        yield f"without {_all(things)}, no request is newly refused"
+    else:
+        still = counted(tried.still_denied, "request is", "requests are")
+        yield f"without {_all(things)}, {still} still refused"
+
+
+def _all(things: int) -> str:
+    return {1: "this", 2: "both of these"}.get(things, f"all {things:,} of these")
 
 
 def _exemption(part: RemedyPart) -> Exemption:

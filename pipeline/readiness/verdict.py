@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ingest.counted import counted
+
 from .change import Change, FateCount
 from .exempting.measures import Exemption, LaterTrial
 from .model import CriticalKind, Denials, Exposure, Fidelity, Latent, PolicyReadiness, Status
@@ -100,14 +102,14 @@ def decide_change(
 def _new_reasons(change: Change, rules: ReadinessRules) -> list[str]:
     reasons = []
     if sum(change.critical_new.values()) > rules.critical_denied_max:
-        shown = [f"{subject} ({_count(denied, 'request')})" for subject, denied in list(change.critical_new.items())[:3]]
+        shown = [f"{subject} ({counted(denied, 'request')})" for subject, denied in list(change.critical_new.items())[:3]]
         more = f" and {len(change.critical_new) - 3:,} more" if len(change.critical_new) > 3 else ""
-        reasons.append(f"critical subjects would be denied that the base does not deny: {', '.join(shown)}{more}")
+        reasons.append(f"the change newly denies critical subjects: {', '.join(shown)}{more}")
     if change.new.units > rules.denied_units_max:
         reasons.append(f"new denials: {_amount(change.new)} would be denied that the base does not deny")
     if change.latent_new > rules.latent_denied_max:
         reasons.append(
-            f"{_count(change.latent_new, 'object or pod template', 'objects and pod templates')} that exist and were not tried in "
+            f"{counted(change.latent_new, 'object or pod template', 'objects and pod templates')} that exist and were not tried in "
             "the window would be denied by this version and not by the base"
         )
     return reasons
@@ -126,7 +128,7 @@ def _unsure_reasons(change: Change) -> list[str]:
         )
     if change.latent_unsure:
         reasons.append(
-            f"{_count(change.latent_unsure, 'object or pod template', 'objects and pod templates')} that exist would be denied, "
+            f"{counted(change.latent_unsure, 'object or pod template', 'objects and pod templates')} that exist would be denied, "
             "and whether the base denies them is unknown"
         )
     return reasons
@@ -154,7 +156,7 @@ def _beside_reasons(change: Change) -> list[str]:
     if change.gone.requests:
         reasons.append(f"gone denials: only the base denies {_amount(change.gone)}")
     if change.latent_kept:
-        what = _count(change.latent_kept, "object or pod template", "objects and pod templates")
+        what = counted(change.latent_kept, "object or pod template", "objects and pod templates")
         reasons.append(f"both versions would deny {what} that exist and were not tried in the window")
     return reasons
 
@@ -165,15 +167,15 @@ def _no_new_grounds(change: Change, exposure: Exposure, rules: ReadinessRules) -
     if not change.is_enforced:
         return []
     return [
-        f"new denials: {_amount(change.new)}, out of {_count(exposure.requests_judged, 'judged request')} of "
-        f"{_count(exposure.units_judged, 'workload')} over {exposure.days_span:.1f} days",
+        f"new denials: {_amount(change.new)}, out of {counted(exposure.requests_judged, 'judged request')} of "
+        f"{counted(exposure.units_judged, 'workload')} over {exposure.days_span:.1f} days",
         f"with {rules.confidence:.0%} confidence fewer than {change.unit_rate_upper:.1%} of workloads like these would meet a new "
         "denial",
     ]
 
 
 def _amount(count: FateCount) -> str:
-    return f"{_count(count.requests, 'request')} of {_count(count.units, 'workload')}"
+    return f"{counted(count.requests, 'request')} of {counted(count.units, 'workload')}"
 
 
 def with_exemptions(entry: PolicyReadiness, exemptions: Sequence[Exemption], rules: ReadinessRules) -> PolicyReadiness:
@@ -190,9 +192,9 @@ def with_exemptions(entry: PolicyReadiness, exemptions: Sequence[Exemption], rul
         return replace(entry, exemptions=tuple(exemptions))
     requests = sum(exemption.hides_requests for exemption in exemptions)
     if gaps:
-        reason = f"{_count(len(exemptions), 'exemption')} would make the replay clean, but the evidence is too weak for a verdict"
+        reason = f"{counted(len(exemptions), 'exemption')} would make the replay clean, but the evidence is too weak for a verdict"
         return replace(entry, exemptions=tuple(exemptions), reasons=(*entry.reasons, reason))
-    reason = f"with {_count(len(exemptions), 'exemption')} the replay denies nothing; they exempt {_count(requests, 'request')}"
+    reason = f"with {counted(len(exemptions), 'exemption')} the replay denies nothing; they exempt {counted(requests, 'request')}"
     grounds = [_later_ground(entry.later, rules)] if entry.later else []
     reasons = (reason, *grounds, *entry.reasons)
     return replace(entry, status=Status.READY_WITH_EXEMPTIONS, exemptions=tuple(exemptions), reasons=reasons)
@@ -201,18 +203,18 @@ def with_exemptions(entry: PolicyReadiness, exemptions: Sequence[Exemption], rul
 def _later_ground(later: LaterTrial, rules: ReadinessRules) -> str:
     found = (
         f"found in the earlier half of the time and tried on the later half, they leave {later.workloads_denied:,} of "
-        f"{_count(later.workloads, 'workload')} denied; "
+        f"{counted(later.workloads, 'workload')} denied; "
     )
     if not later.new_workloads:
         return f"{found}no workload was new in the later half, so how a new one would fare is unknown"
     bound = f"with {rules.confidence:.0%} confidence fewer than {later.new_rate_upper:.1%} of new workloads would be denied"
-    return f"{found}{_count(later.new_workloads, 'workload')} were new there: {bound} although the exemptions are applied"
+    return f"{found}{counted(later.new_workloads, 'workload')} were new there: {bound} although the exemptions are applied"
 
 
 def _critical_reasons(critical: Mapping[tuple[CriticalKind, str], int], rules: ReadinessRules) -> list[str]:
     if sum(critical.values()) <= rules.critical_denied_max:
         return []
-    shown = [f"{kind} {subject} ({_count(denied, 'request')})" for (kind, subject), denied in list(critical.items())[:3]]
+    shown = [f"{kind} {subject} ({counted(denied, 'request')})" for (kind, subject), denied in list(critical.items())[:3]]
     more = f" and {len(critical) - 3:,} more" if len(critical) > 3 else ""
     return [f"critical subjects would have been denied: {', '.join(shown)}{more}"]
 
@@ -222,13 +224,16 @@ def _denial_reasons(denials: Denials, exposure: Exposure, rules: ReadinessRules)
         return []
     share = denials.requests / exposure.requests_judged if exposure.requests_judged else 1.0
     reasons = [
-        f"{denials.requests:,} of {exposure.requests_judged:,} judged requests ({share:.1%}) would have been denied, "
-        f"from {_count(denials.units, 'workload')}, {_count(denials.users, 'user')} and {_count(denials.namespaces, 'namespace')}"
+        f"{denials.requests:,} of {counted(exposure.requests_judged, 'judged request')} ({share:.1%}) would have been denied, "
+        f"from {counted(denials.units, 'workload')}, {counted(denials.users, 'user')} and "
+        f"{counted(denials.namespaces, 'namespace')}"
     ]
     if denials.last_ts is not None:
         reasons.append(
             f"the last would-be denial was {span(denials.days_clean)} before the end of the matched traffic; since then "
-            f"{_count(denials.requests_clean, 'request')} of {_count(denials.units_clean, 'workload')} passed"
+            f"{counted(denials.requests_clean, 'request')} of {counted(denials.units_clean, 'workload')} passed"
+            if denials.days_clean
+            else "the latest matching request would be denied"
         )
     trend = denials.trend
     if trend.direction in ("rising", "falling"):
@@ -245,12 +250,13 @@ def _latent_reasons(latent: Latent, rules: ReadinessRules) -> list[str]:
     reasons = []
     if latent.objects_denied:
         reasons.append(
-            f"{latent.objects_denied:,} of {_count(latent.objects, 'object')} that exist and were not written in the window would "
+            f"{latent.objects_denied:,} of {counted(latent.objects, 'object')} that exist and were not written in the window would "
             "be denied when they are written next"
         )
     if latent.templates_denied:
         reasons.append(
-            f"{latent.templates_denied:,} of {_count(latent.templates, 'pod template')} that exist would have their next Pod denied"
+            f"{latent.templates_denied:,} of {counted(latent.templates, 'pod template')} that exist would have "
+            f"their next Pod denied"
         )
     return reasons
 
@@ -262,7 +268,7 @@ def _cost_reasons(exposure: Exposure) -> list[str]:
 def _over_cost(requests: int) -> str:
     goes = "goes" if requests == 1 else "go"
     return (
-        f"{_count(requests, 'request')} {goes} over a CEL cost limit of the API server, which ends the evaluation with an error; "
+        f"{counted(requests, 'request')} {goes} over a CEL cost limit of the API server, which ends the evaluation with an error; "
         "`hindcast policy cost` says which expression"
     )
 
@@ -270,13 +276,13 @@ def _over_cost(requests: int) -> str:
 def _evidence_gaps(exposure: Exposure, fidelity: Fidelity, rules: ReadinessRules) -> list[str]:
     gaps = []
     if exposure.units_judged < rules.matched_units_min:
-        gaps.append(f"only {_count(exposure.units_judged, 'workload')} judged, {rules.matched_units_min} wanted")
+        gaps.append(f"only {counted(exposure.units_judged, 'workload')} judged, {rules.matched_units_min} wanted")
     if exposure.days_span < rules.days_min:
         gaps.append(f"the matched traffic spans {span(exposure.days_span)}, {rules.days_min:g} days wanted")
     if exposure.weekdays < rules.weekdays_min:
-        gaps.append(f"only {_count(exposure.weekdays, 'weekday')} with judged requests, {rules.weekdays_min} wanted")
+        gaps.append(f"only {counted(exposure.weekdays, 'weekday')} with judged requests, {rules.weekdays_min} wanted")
     if exposure.release_cycles < rules.release_cycles_min:
-        gaps.append(f"only {_count(exposure.release_cycles, 'release cycle')} seen, {rules.release_cycles_min} wanted")
+        gaps.append(f"only {counted(exposure.release_cycles, 'release cycle')} seen, {rules.release_cycles_min} wanted")
     if exposure.unknown_share > rules.unknown_share_max:
         gaps.append(
             f"{exposure.requests_unknown:,} of {exposure.requests_matched:,} matched requests ({exposure.unknown_share:.1%}) "
@@ -299,22 +305,22 @@ def _excused(exposure: Exposure) -> list[str]:
     if not exposure.requests_excused:
         return []
     return [
-        f"of {exposure.requests_excused:,} of {exposure.requests_judged:,} judged requests the evaluation failed, and "
+        f"of {exposure.requests_excused:,} of {counted(exposure.requests_judged, 'judged request')} the evaluation failed, and "
         "failurePolicy Ignore let them pass unchecked"
     ]
 
 
 def _grounds(exposure: Exposure, denials: Denials, fidelity: Fidelity, latent: Latent, rules: ReadinessRules) -> list[str]:
     grounds = [
-        f"{exposure.requests_judged:,} judged requests of {_count(exposure.units_judged, 'workload')} over "
-        f"{span(exposure.days_span)} and {_count(exposure.weekdays, 'weekday')}; "
-        f"{_count(denials.units, 'workload')} would have been denied",
+        f"{counted(exposure.requests_judged, 'judged request')} of {counted(exposure.units_judged, 'workload')} over "
+        f"{span(exposure.days_span)} and {counted(exposure.weekdays, 'weekday')}; "
+        f"{counted(denials.units, 'workload')} would have been denied",
         f"with {rules.confidence:.0%} confidence fewer than {denials.unit_rate_upper:.1%} of workloads and "
         f"{denials.user_rate_upper:.1%} of users like these would be denied",
     ]
     if latent.is_assessed:
         grounds.append(
-            f"of {_count(latent.objects, 'object')} and {_count(latent.templates, 'pod template')} not written in the window, "
+            f"of {counted(latent.objects, 'object')} and {counted(latent.templates, 'pod template')} not written in the window, "
             f"{latent.objects_denied + latent.templates_denied:,} would be denied and "
             f"{latent.objects_unknown + latent.templates_unknown:,} are unknown"
         )
@@ -333,7 +339,3 @@ def span(days: float) -> str:
         if days * per_day >= 1:
             return f"{days * per_day:.1f} {unit}"
     return f"{days * 86_400:.0f} seconds"
-
-
-def _count(number: int, noun: str, nouns: str = "") -> str:
-    return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"

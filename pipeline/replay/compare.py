@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 
+from ingest.counted import counted
 from queries import LakeReader
 
 from ..cel.minors import DEFAULT
@@ -84,7 +85,8 @@ def version_hint(reader: LakeReader, kubernetes_version: tuple[int, int]) -> str
     several, missing = reader.connection.execute(statement("failures_per_request")).fetchall()[0]
     if several and kubernetes_version < _RECORDS_ALL_FAILURES:
         return (
-            f"{several:,} requests have several failures in the record, as only 1.37 and later write: try --kubernetes-version 1.37"
+            f"{counted(several, 'request has', 'requests have')} several failures in the record, as only 1.37 and later write: "
+            f"try --kubernetes-version 1.37"
         )
     if missing and not several and kubernetes_version >= _RECORDS_ALL_FAILURES:
         return (

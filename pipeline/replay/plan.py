@@ -15,6 +15,8 @@ from typing import Any
 
 import msgspec
 
+from ingest.counted import counted
+
 from ..admission.policies.model import PolicySet
 from ..admission.policies.verdict import STAGE
 from ..authorization import OtherAuthorizers
@@ -82,7 +84,7 @@ class ReplayPlan(RunPlan):
     def __str__(self) -> str:
         """For a person: counts first, then the requests left out, with reasons."""
         major, minor = self.kubernetes_version
-        lines = [f"run {self.run_id}: {self.requests:,} requests, Kubernetes {major}.{minor}"]
+        lines = [f"run {self.run_id}: {counted(self.requests, 'request')}, Kubernetes {major}.{minor}"]
         by_resource = self.by_resource()
         lines += [f"  {count:>9,}  {operation} {path}" for (operation, path), count in by_resource.most_common()]
         if others := self.requests - by_resource.total():

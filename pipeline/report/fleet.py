@@ -13,6 +13,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from ingest.counted import counted
 from ingest.errors import InputError
 from pipeline.fleet.model import MODEL_VERSION, FleetCell, FleetCluster, FleetPolicy, FleetReport
 from pipeline.readiness.model import Status
@@ -37,7 +38,20 @@ _TONES = {Status.READY: "good", Status.READY_WITH_EXEMPTIONS: "good", Status.NOT
 def fleet_answer(report: FleetReport) -> str:
     """The report in one sentence."""
     apart = f"; {len(report.apart):,} cannot be judged" if report.apart else ""
-    return f"Every manifest is ready in {report.clusters_ready:,} of {report.clusters_total:,} clusters{apart}."
+    if not report.clusters_ready:
+        return f"No cluster of {report.clusters_total:,} is ready for {_all(len(report.policies))}{apart}."
+    return (
+        f"{report.clusters_ready:,} of {counted(report.clusters_total, 'cluster')} "
+        f"{_are(report.clusters_ready)} ready for {_all(len(report.policies))}{apart}."
+    )
+
+
+def _all(manifests: int) -> str:
+    return "the manifest" if manifests == 1 else "both manifests" if manifests == 2 else f"all {manifests:,} manifests"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def ready_in(each: FleetPolicy) -> str:
@@ -103,7 +117,7 @@ def _words(cell: FleetCell) -> str:
     """A cell in words."""
     return (
         f"{cell.status}: {cell.requests_judged:,} judged, {cell.requests_denied:,} denied, {cell.requests_unknown:,} unknown, "
-        f"{cell.units_judged:,} workloads, at most {cell.unit_rate_upper:.1%} of them denied"
+        f"{counted(cell.units_judged, 'workload')}, at most {cell.unit_rate_upper:.1%} of them denied"
     )
 
 

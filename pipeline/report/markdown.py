@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ingest.counted import counted
 from pipeline.readiness.change import Fate
 from pipeline.readiness.counting.figures import FIGURES, figures_by_group
 from pipeline.readiness.missing import SHOWN_MAX
@@ -28,7 +29,8 @@ def to_markdown(report: Report) -> str:
         "",
         f"**{answer(report)}**",
         "",
-        f"{report.events:,} audit events, {report.requests:,} requests of {_text(', '.join(report.clusters)) or 'no cluster'}, "
+        f"{counted(report.events, 'audit event')}, {counted(report.requests, 'request')} of "
+        f"{_text(', '.join(report.clusters)) or 'no cluster'}, "
         f"{day(report.first_ts)} to {day(report.last_ts)}; run `{report.run_id}`, Kubernetes {report.kubernetes_version}.",
         "",
         *_table(

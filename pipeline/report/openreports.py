@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ingest.counted import counted
 from pipeline.readiness.model import Counterexample, PolicyReadiness
 from pipeline.readiness.report import Report
 
@@ -108,7 +109,11 @@ def _denied(entry: PolicyReadiness, found: Finding) -> dict[str, Any]:
     if name and kind[0].isupper():
         # A root owner has a kind. An object without an owner has a resource only, which is not a kind.
         subject["kind"] = kind
-    words = found.words if found.fate else f"{owner.requests:,} requests of {owner.user} would have been denied: {owner.message}"
+    words = (
+        found.words
+        if found.fate
+        else f"{counted(owner.requests, 'request')} of {owner.user} would have been denied: {owner.message}"
+    )
     figures = {
         "user": owner.user,
         "resource": owner.resource,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from ingest.counted import counted
 from pipeline.readiness.change import ChangedUnit, Fate
 from pipeline.readiness.model import POLICIES, Owner, PolicyReadiness, Status
 from pipeline.readiness.report import PolicySource, Report
@@ -158,7 +159,7 @@ def findings(entry: PolicyReadiness) -> list[Finding]:
     if entry.change is None:
         fails = OUTCOMES[entry.status].denials == "failure"
         return [
-            Finding(owner, "", fails, f"{owner.requests:,} requests would have been denied: {owner.message}")
+            Finding(owner, "", fails, f"{counted(owner.requests, 'request')} would have been denied: {owner.message}")
             for owner in entry.owners
         ]
     return [
@@ -178,7 +179,7 @@ _FATES = {
 
 
 def _fate_words(unit: ChangedUnit) -> str:
-    return f"{_FATES[unit.fate]}: {unit.requests:,} requests: {unit.message}"
+    return f"{_FATES[unit.fate]}: {counted(unit.requests, 'request')}: {unit.message}"
 
 
 def fingerprint(entry: PolicyReadiness, owner: Owner | ChangedUnit | None = None) -> str:

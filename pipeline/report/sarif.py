@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
+from ingest.counted import counted
 from pipeline.readiness.change import Fate
 from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.report import PolicySource, Report
@@ -50,7 +51,7 @@ def _rule(slug: str, meaning: str, level: str) -> dict[str, Any]:
 def _results(report: Report, entry: PolicyReadiness) -> list[dict[str, Any]]:
     outcome = OUTCOMES[entry.status]
     source = source_of(report, entry)
-    text = f"{policy_name(entry)} is {entry.status}: {'; '.join(entry.reasons)}"
+    text = f"{policy_name(entry)}: {entry.status}: {'; '.join(entry.reasons)}"
     verdict = _result(outcome.slug, outcome.sarif, text, fingerprint(entry), source, policy_name(entry), "policy")
     verdict["properties"] = {
         "policy": entry.policy,
@@ -73,7 +74,11 @@ def _denied(entry: PolicyReadiness, found: Finding, source: PolicySource | None)
         rule = _NEWLY_DENY[0] if found.fate in (Fate.NEW, Fate.UNSURE) else _KEPT_OR_GONE[0]
         level = "error" if found.fails else "warning" if found.fate in (Fate.NEW, Fate.UNSURE) else "note"
     where = f"{owner.namespace}/{workload(owner)}" if owner.namespace else workload(owner)
-    said = f"would have denied {owner.requests:,} requests" if not found.fate else f"{found.fate}: {owner.requests:,} requests"
+    said = (
+        f"would have denied {counted(owner.requests, 'request')}"
+        if not found.fate
+        else f"{found.fate}: {counted(owner.requests, 'request')}"
+    )
     text = f"{policy_name(entry)} {said} of {owner.user} for {where}, last {day(owner.last_ts)}: {owner.message}"
     place = _at_validation(source, owner.expression_index)
     result = _result(rule, level, text, fingerprint(entry, owner), place, where, "resource")

@@ -31,11 +31,12 @@ class Window:
     def words(self, newest_us: int | None) -> str:
         """Which requests were taken, for a person; with no end given, those that the lake held. `newest_us` is its newest event,
         in microseconds since 1970."""
-        start = f"from {_utc(self.since)}" if self.since else "from the first event"
+        if self.since and self.until:
+            return f"window: from {_utc(self.since)} until {_utc(self.until)}"
         if self.until:
-            return f"window: {start} until {_utc(self.until)}"
-        newest = _utc(_EPOCH + timedelta(microseconds=newest_us)) if newest_us is not None else None
-        return f"window: {start} to the newest event" + (f", of {newest}" if newest else "")
+            return f"window: until {_utc(self.until)}"
+        newest = f", up to {_utc(_EPOCH + timedelta(microseconds=newest_us))}" if newest_us is not None else ""
+        return f"window: {f'from {_utc(self.since)}' if self.since else 'whole log'}{newest}"
 
 
 def stretches(reader: LakeReader, window: Window, most: int) -> list[Window]:

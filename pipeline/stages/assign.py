@@ -28,10 +28,10 @@ class Assigned:
         if not self.left:
             return ""
         kinds = Counter(kind_words(document) for document in self.left)
-        counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+        counted = ", ".join(f"{_number(count)} {kind}" for kind, count in kinds.most_common())
         places = ", ".join(document.where() for document in self.left[:_NAMES_SHOWN])
         more = f" and {len(self.left) - _NAMES_SHOWN} more" if len(self.left) > _NAMES_SHOWN else ""
-        found = f"no stage reads {counted} ({places}{more}), and no given policy takes one as a param: they change nothing"
+        found = f"Hindcast cannot replay {counted} ({places}{more}), and no given policy takes one as a param: they change nothing"
         return "; ".join([found, *self._other_groups()])
 
     def _other_groups(self) -> list[str]:
@@ -39,6 +39,10 @@ class Assigned:
         left = {kind_of(document).kind for document in self.left}
         read = sorted(kind for stage in STAGES for kind in stage.kinds if kind.kind in left)
         return [f"a stage reads {kind.kind} of the group {kind.group}" for kind in dict.fromkeys(read)]
+
+
+def _number(count: int) -> str:
+    return "a" if count == 1 else f"{count:,}"
 
 
 def kind_of(document: Document) -> Kind:

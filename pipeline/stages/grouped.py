@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 import duckdb
 import pyarrow as pa
 
+from ingest.counted import counted
 from queries import LakeReader
 
 from ..authorization import OtherAuthorizers
@@ -64,7 +65,7 @@ class GroupedPlan(RunPlan, Generic[RulesT]):
     def __str__(self) -> str:
         """For a person: counts first, then the requests left out, with reasons."""
         major, minor = self.kubernetes_version
-        lines = [f"run {self.run_id} of stage {self.stage}: {self.requests:,} requests, Kubernetes {major}.{minor}"]
+        lines = [f"run {self.run_id} of stage {self.stage}: {counted(self.requests, 'request')}, Kubernetes {major}.{minor}"]
         lines += [f"  {each.requests:>9,}  {each.policy} / {each.binding or 'no binding'}" for each in self.bindings]
         lines += [f"authorizers of {cluster} other than RBAC: {others}" for cluster, others in self.other_authorizers]
         lines.append("not evaluated:")

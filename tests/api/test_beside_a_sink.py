@@ -118,7 +118,7 @@ def test_no_command_fails_because_the_sink_is_writing(tmp_path: Path, capsys: py
             code = run(["--lake", str(lake), *command, "--workers", "1"])
             said = capsys.readouterr().err
             assert code == 0, (command, said)
-            assert "window: from the first event" in said
+            assert "window: whole log" in said
             wait_for_events(lake, before + 1)
         assert replayed_over_http(server.port_of("query_listening")) == "finished"
     assert set(sender.statuses) == {200}

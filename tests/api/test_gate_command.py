@@ -54,7 +54,7 @@ def test_manifests_that_no_stage_reads_are_named_in_each_form_also_with_quiet(
     start = ["-q", "--lake", str(lake), command, "--no-calibrate", "--workers", "1"]
     run([*start, "-f", str(POLICY), "-f", str(other), "-o", form])
     shown = capsys.readouterr()
-    sentence = "no stage reads 1 ClusterPolicy of kyverno.io/v1"
+    sentence = "Hindcast cannot replay a ClusterPolicy of kyverno.io/v1"
     assert shown.err.count(sentence) == 1
     # A table leaves the caveats to its note on them; the sentence stands on the same terminal.
     assert form == "table" or sentence in html.unescape(shown.out)

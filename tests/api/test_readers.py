@@ -207,7 +207,7 @@ def test_the_discovery_document_names_the_keys() -> None:
         pages["/.well-known/openid-configuration"] = {"issuer": url, "jwks_uri": f"{url}/keys"}
         assert Oidc(OidcRules(url, AUDIENCE)).user_of(token(iss=url))[0] == "alice"
         pages["/.well-known/openid-configuration"] = {"issuer": "https://evil.example", "jwks_uri": f"{url}/keys"}
-        with pytest.raises(LakeError, match="keys of the OIDC issuer cannot be had"):
+        with pytest.raises(LakeError, match="issuer's keys could not be fetched"):
             Oidc(OidcRules(url, AUDIENCE)).user_of(token(iss=url))
 
 

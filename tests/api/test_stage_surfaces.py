@@ -210,7 +210,7 @@ def test_a_further_stage_has_all_of_it_by_itself(
     found = entry(capsys)
     assert (found["stage"], found["policy"], found["change"]["new"]["requests"]) == ("toy", "few-pods", 1)
     assert run(["-q", "--lake", str(lake), "watch", "-f", str(new), "--once"]) == 0
-    assert "few-pods is NOT READY" in capsys.readouterr().out
+    assert "few-pods: NOT READY" in capsys.readouterr().out
     assert run(["-q", "--lake", str(lake), "readiness", "-f", str(new), "-o", "json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["policies"][0]["status"] == "NOT READY"

@@ -106,7 +106,7 @@ def test_it_serves_metrics_and_can_be_interrupted(watch: list[str], tmp_path: Pa
         assert process.stdout is not None
         address = process.stderr.readline().split()[-1]
         assert address.startswith("http://127.0.0.1:")
-        assert "limit is READY" in process.stdout.readline()
+        assert "limit: READY" in process.stdout.readline()
         while "hindcast_policy_status" not in (shown := samples(fetched(address))):
             time.sleep(0.05)
         assert shown["hindcast_policy_matched_requests"] == 2
@@ -124,7 +124,7 @@ def test_it_goes_on_after_trouble_that_passes(watch: list[str], tmp_path: Path, 
         assert process.stderr is not None
         assert process.stdout is not None
         try:
-            assert "limit is READY" in process.stdout.readline()
+            assert "limit: READY" in process.stdout.readline()
             if trouble == "full disk":
                 limits = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
                 resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, limits[1]))
@@ -140,7 +140,7 @@ def test_it_goes_on_after_trouble_that_passes(watch: list[str], tmp_path: Path, 
                 (away / "lake").rename(tmp_path / "lake")
             assert "it looks again" in told
             assert "first would-be denial of limit" in process.stdout.readline()
-            assert "limit is NOT READY" in process.stdout.readline()
+            assert "limit: NOT READY" in process.stdout.readline()
         finally:
             process.send_signal(signal.SIGINT)
             _, complaint = process.communicate()

@@ -118,8 +118,8 @@ def test_a_wrong_question_is_refused(lake: Path, tmp_path: Path, capsys: pytest.
     file = tmp_path / "policy.yaml"
     file.write_text(POLICY)
     for arguments, said in (
-        (["migrate", "-f", str(file)], "takes the name of a webhook"),
-        (["load", "x"], "takes the name of a webhook"),
+        (["migrate", "-f", str(file)], "`migrate` needs a webhook name; list them with `hindcast webhooks`"),
+        (["load", "x"], "`load` takes no webhook name, found 'x'"),
         (["migrate", "x.example.com", "-f", str(file)], f"the log shows no webhook 'x.example.com'; choose of {HOOK}"),
     ):
         assert run(["-q", "--lake", str(lake), "webhooks", *arguments]) == 2

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from api.printing.output import Column, Table
+from ingest.counted import counted
 from queries import LakeReader
 
 # The levels in the order of audit.k8s.io/v1, the least first, and what no API server writes.
@@ -47,7 +48,8 @@ class Held:
         if not self.writes_with_bodies:
             unknown = " or an unknown one" if self.levels[-1] else ""
             return (
-                f"cluster {self.cluster}: all {self.writes:,} writes are at level Metadata{unknown}, so no object is known and "
+                f"cluster {self.cluster}: all {counted(self.writes, 'write is', 'writes are')} at level Metadata{unknown}, so "
+                f"no object is known and "
                 "policies that read objects cannot be judged; record writes at level RequestResponse: `hindcast init` prints "
                 "such an audit policy"
             )

@@ -8,6 +8,7 @@ from pathlib import Path
 from api.context import Context
 from api.given import given_of
 from api.printing.output import Column, Table
+from ingest.counted import counted
 from ingest.errors import InputError
 from pipeline.stages.mutating.chain import Chain
 from pipeline.stages.mutating.migration import CELLS, Migration, compare
@@ -47,7 +48,7 @@ def _table(webhook: str, found: Migration) -> Table:
     ]  # fmt: skip
     ordered = sorted(found.requests.items(), key=lambda each: (CELLS.index(each[0].cell), -each[1], each[0]))
     rows = [[cell.cell, cell.operation, cell.resource, number, cell.why, found.examples[cell]] for cell, number in ordered]
-    notes = [f"the objects after defaulting are compared; the log shows {found.called:,} requests that called the webhook"]
+    notes = [f"the objects after defaulting are compared; the log shows {counted(found.called, 'request')} that called the webhook"]
     if found.decided and not found.disagreeing:
         notes.append(
             f"no disagreement in {found.decided:,} decided requests: with 95 % confidence the two differ "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from api.printing.output import Column, Table
+from ingest.counted import counted
 from pipeline.runs import RunSummary
 from pipeline.runs.flips import Flipped
 from pipeline.stages.mutating.summary import Told
@@ -33,7 +34,7 @@ def mutating_tables(summary: RunSummary, told: Told, flips: Sequence[Flipped]) -
     """What each policy makes of its requests, what it changes, and why it does not; then the requests against the record."""
     counts = [Column(name, heading, number=True, wide=name in _WIDE) for name, heading in _COUNTS.items()]
     columns = [Column("policy", may_shorten=True), Column("binding", wide=True), *counts]
-    title = f"Run {summary.run_id}, stage mutating: {summary.evaluated:,} requests replayed"
+    title = f"Run {summary.run_id}, stage mutating: {counted(summary.evaluated, 'request')} replayed"
     rows = [[getattr(each, column.key) for column in columns] for each in told.policies]
     changed = [
         Column("policy", may_shorten=True), Column("op"), Column("path"), Column("requests", number=True),

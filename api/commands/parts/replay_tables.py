@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from api.printing.output import Column, Table
+from ingest.counted import counted
 from pipeline.replay import ExpressionDifference, ReplayPlan, RequestDifference
 from pipeline.runs import RunSummary
 from pipeline.runs.flips import Flipped, count_flips
@@ -24,7 +25,7 @@ def plan_tables(plan: ReplayPlan) -> list[Table]:
     rows = [(operation, resource, count) for (operation, resource), count in plan.by_resource().most_common()]
     if others := plan.requests - plan.by_resource().total():
         rows.append(("", "requests of these resources and verbs that no policy matches", others))
-    title = f"Run {plan.run_id}: {plan.requests:,} requests to replay"
+    title = f"Run {plan.run_id}: {counted(plan.requests, 'request')} to replay"
     return [
         Table("bindings", bindings, [(item.policy, item.binding, item.requests, item.actions) for item in plan.bindings], title),
         Table("requests", classes, rows, "Requests to replay"),
@@ -54,7 +55,7 @@ def summary_table(summary: RunSummary) -> Table:
     ]
     notes = ["an error that failurePolicy Fail turns into a denial counts as deny"]
     notes += [f"{entry.policy}: {remark}" for entry in summary.bindings if (remark := _remark(entry))]
-    return Table("bindings", columns, rows, f"Run {summary.run_id}: {summary.evaluated:,} requests replayed", tuple(notes))
+    return Table("bindings", columns, rows, f"Run {summary.run_id}: {counted(summary.evaluated, 'request')} replayed", tuple(notes))
 
 
 def _remark(entry: BindingSummary) -> str:
@@ -103,7 +104,7 @@ def flips_tables(stage: str, summary: RunSummary, found: Sequence[Flipped]) -> l
     """The tables of a stage: requests by change against the record, who is affected, and the reasons of unknown requests."""
     counts: Counter[str] = count_flips(found)
     totals = [(name, counts[name]) for name in _FLIPS if counts[name]]
-    title = f"Run {summary.run_id}, stage {stage}: {summary.evaluated:,} requests replayed"
+    title = f"Run {summary.run_id}, stage {stage}: {counted(summary.evaluated, 'request')} replayed"
     tables = [Table("flips", [Column("flip", "AGAINST THE RECORD"), Column("requests", number=True)], totals, title)]
     for flip in _CHANGES:
         if counts[flip]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from api.context import Context
 from api.printing.output import Column, Format, Table, render
+from ingest.counted import counted
 from ingest.errors import InputError
 from pipeline.manifests.files import manifests_of, texts_of
 from pipeline.readiness.redaction import Redaction
@@ -91,16 +92,16 @@ def _notes(coverage: Coverage) -> list[str]:
         "stored: an answer or a snapshot shows it",
         "stored, hidden, unknown: objects that carry the field now; hidden: in storage, and dropped on every read; "
         "unknown: a later write is not recorded whole",
-        f"{coverage.writes:,} writes, {sum(coverage.opaque.values()):,} of them without a body",
+        f"{counted(coverage.writes, 'write')}, {sum(coverage.opaque.values()):,} of them without a body",
         f"{coverage.snapshots} lists of snapshots",
     ]
-    notes += [f"unknown: what {count:,} writes sent: {reason}" for reason, count in sorted(coverage.opaque.items())]
+    notes += [f"unknown: what {counted(count, 'write')} sent: {reason}" for reason, count in sorted(coverage.opaque.items())]
     notes += [
-        f"unknown: what {count:,} writes of {version} sent; the definition has no such version"
+        f"unknown: what {counted(count, 'write')} of {version} sent; the definition has no such version"
         for version, count in sorted(coverage.without_schema.items())
     ]
     if coverage.redacted:
-        notes.append(f"unknown: the fields inside values that redaction replaced, in {coverage.redacted:,} writes")
+        notes.append(f"unknown: the fields inside values that redaction replaced, in {counted(coverage.redacted, 'write')}")
     if coverage.kept_bodies:
         notes.append(
             f"unknown: what the API server dropped from {coverage.kept_bodies:,} creates and updates; "

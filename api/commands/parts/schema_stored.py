@@ -9,6 +9,7 @@ from pathlib import Path
 
 from api.context import Context
 from api.printing.output import Column, Format, Table, render
+from ingest.counted import counted
 from ingest.errors import InputError
 from pipeline.manifests.files import manifests_of, texts_of
 from pipeline.readiness.explaining.judges import Judges
@@ -134,7 +135,7 @@ def dormant_table(
         "written: when the writer wrote the field; with an unknown writer, when it was first seen",
         "hidden: in storage, and dropped on every read",
         "unknown: fields from before the log that every read drops; only a snapshot of the storage itself (etcd) shows them",
-        *(f"unknown: {count:,} objects: {reason}" for reason, count in sorted(opaque.items())),
+        *(f"unknown: {counted(count, 'object')}: {reason}" for reason, count in sorted(opaque.items())),
     ]
     if judged:
         notes.append("the verdict is on a create of the object, with the field alive, by the writer of the field")
@@ -169,7 +170,7 @@ def stuck_table(found: Sequence[Stuck]) -> Table:
         f"{objects:,} stored objects, {len(pairs):,} of them invalid under the new definition",
         "ratcheted: a write passes as long as the invalid parts stay as they are; a create of the same object is refused",
         "locked: every write is refused, also one that changes nothing; unreadable: the object cannot be read as its kind",
-        *(f"unknown: {count:,} objects: {reason}" for reason, count in sorted(opaque.items())),
+        *(f"unknown: {counted(count, 'object')}: {reason}" for reason, count in sorted(opaque.items())),
     ]
     return Table("stuck", columns, rows, "Stored objects that the new definition would refuse", notes)
 

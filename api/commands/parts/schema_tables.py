@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from api.printing.output import Column, Table
+from ingest.counted import counted
 from pipeline.runs import RunSummary
 from pipeline.stages.schema.replay.figures import Figures
 
@@ -40,7 +41,7 @@ def _results(summary: RunSummary, found: Figures) -> Table:
         *(Column(name, headings.get(name, ""), number=True, wide=name in wide) for name in names),
     ]
     rows = [[getattr(each, column.key) for column in columns] for each in found.results]
-    title = f"Run {summary.run_id}, stage schema: {summary.evaluated:,} requests replayed"
+    title = f"Run {summary.run_id}, stage schema: {counted(summary.evaluated, 'request')} replayed"
     return Table("definitions", columns, rows, title, (_RATCHETED, _STILL, _OPEN_LOOP))
 
 

@@ -7,6 +7,7 @@ from contextlib import closing
 
 from api.context import Context
 from api.printing.output import Column, Table
+from ingest.counted import counted
 from pipeline.authorization import RecordedRbac
 from pipeline.replay import Window
 from pipeline.replay.past import load_history
@@ -86,7 +87,10 @@ def flows_table(found: Sequence[Flow]) -> Table:
     ]
     crossing = sum(each.requests for each in found if each.crosses)
     unseen = sum(each.requests for each in found if not each.has_body)
-    notes = (f"{crossing:,} writes connect two namespaces", *([f"{unseen:,} writes have no recorded body"] if unseen else []))
+    notes = (
+        f"{counted(crossing, 'write')} connect two namespaces",
+        *([f"{counted(unseen, 'write has', 'writes have')} no recorded body"] if unseen else []),
+    )
     return Table("flows", columns, rows, "Namespaces that the stack wrote to", notes)
 
 

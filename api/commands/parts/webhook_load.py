@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from api.printing.output import Column, Table
+from ingest.counted import counted
 from pipeline.stages.webhooks.load import CAUSES_SHOWN, Loads
 from pipeline.stages.webhooks.needs import Lock, SystemReach
 from pipeline.stages.webhooks.outage import DEADLINE_SECONDS, Outage
@@ -87,8 +88,8 @@ def outage_tables(found: Outage, words: str, more_notes: Sequence[str]) -> list[
     ordered = sorted(found.webhooks, key=lambda each: -each.refused - each.unchecked)
     rows = [[getattr(each, column.key) for column in columns] for each in ordered]
     notes = [
-        f"in all, {found.refused:,} requests would be refused with code 500, and {found.unchecked:,} would pass unchecked",
-        f"{found.already:,} requests were refused in the record, and stay refused",
+        f"in all, {counted(found.refused, 'request')} would be refused with code 500, and {found.unchecked:,} would pass unchecked",
+        f"{counted(found.already, 'request was', 'requests were')} refused in the record, and stay refused",
         *more_notes,
     ]
     hits = [
@@ -128,7 +129,7 @@ def lock_tables(locks: Sequence[Lock], system: Sequence[SystemReach]) -> list[Ta
     ]  # fmt: skip
     perhaps = "perhaps: labels or match conditions decide"
     return [
-        Table("self_lock", columns, rows, "Webhooks that refuse what their own server needs to start", (perhaps,)),
+        Table("self_lock", columns, rows, "Webhooks that block their own restart", (perhaps,)),
         Table("kube_system", reach, reached, "Webhooks that requests in kube-system reach", (perhaps,)),
     ]
 

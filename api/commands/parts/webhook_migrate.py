@@ -8,6 +8,7 @@ from pathlib import Path
 
 from api.context import Context
 from api.printing.output import Column, Table
+from ingest.counted import counted
 from ingest.errors import EvidenceError, InputError
 from pipeline.admission.policies import PolicySet
 from pipeline.readiness.counting.bounds import upper_bound
@@ -81,7 +82,7 @@ def _seen(reader: LakeReader, webhook: str, names: frozenset[str], found: Compar
 def _end(reader: LakeReader) -> tuple[str, datetime]:
     rows = reader.connection.execute("SELECT cluster, max(ts) FROM events GROUP BY cluster ORDER BY cluster").fetchall()
     if len(rows) != 1:
-        raise InputError(f"the lake has {len(rows)} clusters", "use a lake with one cluster for this question")
+        raise InputError(f"the lake has {counted(len(rows), 'cluster')}", "use a lake with one cluster for this question")
     return rows[0][0], rows[0][1]
 
 
@@ -99,7 +100,7 @@ def _tables(webhook: str, found: Comparison) -> list[Table]:
     bound = upper_bound(found.disagreeing, found.units) if found.units else 1.0
     notes = [
         *claim(found, bound),
-        f"messages equal in {found.same_message:,} of {found.requests(BOTH_DENY):,} requests that both deny",
+        f"messages equal in {found.same_message:,} of {counted(found.requests(BOTH_DENY), 'request')} that both deny",
     ]
     pairs = [
         Column("resource"), Column("namespace"), Column("name"), Column("user"), Column("allowed"), Column("denied"),

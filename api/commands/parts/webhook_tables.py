@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from api.printing.output import Column, Table
+from ingest.counted import counted
 from pipeline.runs import RunSummary
 from pipeline.stages.webhooks.behaviour import Behaviour, Traced
 from pipeline.stages.webhooks.interception import Intercepted, NotCalled
@@ -28,7 +29,7 @@ def interception_tables(summary: RunSummary, found: Sequence[Intercepted], not_c
         Column("again", "SECOND ROUND UNKNOWN", number=True, wide=True),
     ]
     rows = [[getattr(each, column.key) for column in columns] for each in found]
-    title = f"Run {summary.run_id}, stage webhooks: {summary.evaluated:,} requests replayed"
+    title = f"Run {summary.run_id}, stage webhooks: {counted(summary.evaluated, 'request')} replayed"
     reasons = [
         Column("decision"), Column("webhook"), Column("passes", number=True), Column("why", prose=True),
         Column("resource", "MOST FREQUENT"), Column("resources", wide=True, number=True), Column("example", "AUDIT ID", wide=True),
@@ -63,7 +64,7 @@ def behaviour_table(found: Sequence[Behaviour], traces: Traced) -> Table:
     silent = traces.reached - traces.traced
     share = f" ({silent / traces.reached:.1%})" if traces.reached else ""
     notes = (
-        f"{silent:,} of {traces.reached:,} requests that came to validating webhooks{share} show no trace of any webhook",
+        f"{silent:,} of {counted(traces.reached, 'request')} that came to validating webhooks{share} show no trace of any webhook",
         "a validating webhook that admits leaves no trace: its attempts are those with a denial or a failure",
         "of several webhooks that deny one request, the answer names one",
     )

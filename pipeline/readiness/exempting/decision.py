@@ -8,6 +8,7 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 
+from ingest.counted import counted
 from queries import LakeReader
 
 from ...replay import ReplayPlan
@@ -66,7 +67,7 @@ def exempted(entry: PolicyReadiness, proposal: Proposal, rules: ReadinessRules, 
     if choice.left:
         reasons = [f"no exemption that may be proposed reaches {choice.left:,} of the denied requests"]
     elif left is not None and left.denied:
-        reasons = [f"with the exemptions applied {left.denied:,} requests would still be denied"]
+        reasons = [f"with the exemptions applied {counted(left.denied, 'request')} would still be denied"]
     return replace(entry, exemptions=exemptions, reasons=(*entry.reasons, *reasons))
 
 
@@ -84,11 +85,14 @@ def _limits_broken(choice: Choice, rules: ReadinessRules) -> Iterator[str]:
     later = choice.later
     if later is not None and later.workloads_denied > rules.later_denied_units_max:
         yield (
-            f"those of the earlier half of the time do not fit the later half: {later.workloads_denied:,} of {later.workloads:,} "
-            "workloads there would still be denied"
+            f"those from the first half fail in the second: {later.workloads_denied:,} of {counted(later.workloads, 'workload')} "
+            "there would still be denied"
         )
     elif later is not None and later.workloads < rules.later_units_min:
-        yield f"only {later.workloads:,} workloads were judged in the later half of the time, {rules.later_units_min} wanted"
+        yield (
+            f"only {counted(later.workloads, 'workload was', 'workloads were')} judged in the later half of the "
+            f"time, {rules.later_units_min} wanted"
+        )
     if len(choice.chosen) > rules.exemptions_max:
         yield f"{len(choice.chosen)} are needed, at most {rules.exemptions_max:g} wanted"
     passing = choice.exposed.passing_units
@@ -98,6 +102,6 @@ def _limits_broken(choice: Choice, rules: ReadinessRules) -> Iterator[str]:
     share = choice.width.passing_units / passing
     if share > rules.exempted_units_share_max:
         yield (
-            f"they would also exempt {choice.width.passing_units:,} of {passing:,} workloads that pass ({share:.1%}), "
+            f"they would also exempt {choice.width.passing_units:,} of {counted(passing, 'workload')} that pass ({share:.1%}), "
             f"at most {rules.exempted_units_share_max:.0%} wanted"
         )

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ingest.counted import counted
 from queries import LakeReader
 
 from .sql import statement
@@ -109,7 +110,7 @@ def claim(found: Comparison, bound: float) -> Sequence[str]:
     if found.decided:
         disagreements = f"{disagreement:,} disagreement{'' if disagreement == 1 else 's'}" if disagreement else "no disagreement"
         words = [
-            f"{disagreements} in {found.decided:,} requests that both decided, {denials:,} of them denials of the webhook",
+            f"{disagreements} in {counted(found.decided, 'request')} that both decided, {denials:,} of them denials of the webhook",
             f"in {found.units:,} units (user, namespace, resource) the rate of disagreement is below {bound:.2%} (95 % confidence)",
         ]
     if not denials + found.requests(DENIED_ERROR):
@@ -118,7 +119,7 @@ def claim(found: Comparison, bound: float) -> Sequence[str]:
         words.append(f"the webhook is no function of the request: {len(found.pairs):,} times equal requests got different answers")
     unknown = found.requests("policy unknown", "webhook unknown")
     if unknown:
-        words.append(f"{unknown:,} requests are left out, because one of the two answers is unknown")
+        words.append(f"{counted(unknown, 'request is', 'requests are')} left out, because one of the two answers is unknown")
     return words
 
 

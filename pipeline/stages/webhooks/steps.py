@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ingest.counted import counted
+
 from ...admission.policies.model import FailurePolicy, PolicySet
 from .model import Configuration
 
@@ -62,8 +64,12 @@ def steps(seen: Seen) -> tuple[int, tuple[Step, ...]]:
     is_compared = is_bound and not seen.disagreements
     is_enforced = is_bound and seen.policy is FailurePolicy.FAIL and "Deny" in seen.actions
     is_silent = is_enforced and not seen.denials
-    compared = f"{seen.disagreements:,} requests disagree" if seen.disagreements else "bind it with Audit or Warn"
-    denied = f"the webhook denied {seen.denials:,} requests since then" if seen.denials else "enforce the policy first"
+    compared = (
+        f"{counted(seen.disagreements, 'request disagrees', 'requests disagree')}"
+        if seen.disagreements
+        else "bind it with Audit or Warn"
+    )
+    denied = f"the webhook denied {counted(seen.denials, 'request')} since then" if seen.denials else "enforce the policy first"
     found = [
         (True, ""),
         (seen.policy is not None, "create the policy with failurePolicy Ignore"),

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ingest.counted import counted
 from queries import LakeReader
 
 from ...admission.policies import PolicySet
@@ -171,16 +172,16 @@ def answer(found: Without) -> str:
     reasons = [
         text
         for count, text in (
-            (allowed, f"{allowed:,} requests that it ended would be newly allowed"),
-            (denied, f"{denied:,} requests would be newly denied"),
+            (allowed, f"{counted(allowed, 'request')} that it ended would be newly allowed"),
+            (denied, f"{counted(denied, 'request')} would be newly denied"),
         )
         if count
     ]
     if unknown:
-        reasons.append(f"of {unknown:,} requests the outcome is unknown")
+        reasons.append(f"of {counted(unknown, 'request')} the outcome is unknown")
     if allowed or denied:
         return f"it may not go: {', and '.join(reasons)}"
-    stored = f", but {changed:,} objects would be stored without its changes" if changed else ""
+    stored = f", but {counted(changed, 'object')} would be stored without its changes" if changed else ""
     if unknown:
         return f"not known: nothing is known to be newly allowed or denied{stored}, and {reasons[0]}"
     if not any(each.calls for each in found.effects):
@@ -195,15 +196,18 @@ def sentences(found: Without, has_policies: bool) -> Sequence[str]:
     changed = sum(each.requests for each in found.effects if each.said == "changed")
     again = sum(each.again for each in found.effects)
     words = [
-        f"fact: {calls:,} calls, which would not have been made; it ended {ended:,} requests, and changed {changed:,} objects",
-        f"consequence: {found.requests('newly allowed'):,} requests newly allowed by admission, "
+        f"fact: {counted(calls, 'call')}, which would not have been made; it ended {counted(ended, 'request')}, "
+        f"and changed {counted(changed, 'object')}",
+        f"consequence: {counted(found.requests('newly allowed'), 'request')} newly allowed by admission, "
         f"{found.requests('newly denied'):,} newly denied, "
         f"{found.requests('still denied'):,} still denied, {found.requests('unknown'):,} unknown, "
         f"{found.requests('the same'):,} the same",
         "allowed by admission is not stored: quota and the store may still refuse it",
     ]
     if again:
-        words.append(f"fact: after its changes, a second round began in {again:,} requests; without it, that depends on the others")
+        words.append(
+            f"fact: after its changes, a second round began in {counted(again, 'request')}; without it, that depends on the others"
+        )
     if ended and not has_policies:
         words.append("give policies with -f to see which of these requests they would deny instead")
     return words

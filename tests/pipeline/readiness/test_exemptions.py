@@ -830,7 +830,7 @@ def test_a_new_name_every_day_is_not_exempted_away() -> None:
     assert found.later is not None
     assert (found.later.workloads_denied, found.later.new_workloads_denied, found.later.new_workloads) == (5, 5, 20)
     assert any(
-        "do not fit the later half: 5 of 20 workloads there would still be denied" in words for words in limits_broken(found, RULES)
+        "fail in the second: 5 of 20 workloads there would still be denied" in words for words in limits_broken(found, RULES)
     )
 
 
