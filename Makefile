@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test search check bench crash conformance notebooks kustomize docs clean
+.PHONY: demo test search check bench crash conformance notebooks kustomize docs picture dist clean
 
 # `$(call install,ARGUMENTS)`: with uv where it is installed, because it is faster.
 ifneq ($(shell command -v uv 2>/dev/null),)
@@ -71,6 +71,16 @@ kustomize: $(VENV)/.tests
 docs: $(VENV)/.tests
 	$(BIN)/python -m docs.generator
 
+# The wheel and the source archive, in dist/.
+dist: $(VENV)/.tests
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
+
+# The picture of a report in README.md. It needs Chromium.
+picture: $(VENV)/.tests
+	@test -e demo-out/report.html || $(BIN)/hindcast --quiet demo
+	$(BIN)/python -m docs.generator.picture
+
 # Runs all of them on the bundled log; the results, with their pictures, are in demo-out/notebooks. `make lab` opens them to work in.
 notebooks: $(VENV)/.tests
 	@mkdir -p demo-out/notebooks
@@ -82,4 +92,4 @@ lab: $(VENV)/.tests
 	$(BIN)/jupyter lab notebooks
 
 clean:
-	rm -rf $(VENV) demo-out bench-out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) dist demo-out bench-out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

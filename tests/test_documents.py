@@ -1,4 +1,4 @@
-"""What the documents say is true: README's commands run, ARCHITECTURE's paths exist, the changelog names every command."""
+"""What the documents say is true: commands run and print what is shown, ARCHITECTURE's paths exist, each command is named."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ from tests.yaml_text import load_yaml
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+# The pages whose commands and code are run, in the order in which a reader meets them.
+PAGES = ("first-report", "your-cluster", "decide", "roles", "webhooks", "commands", "server", "http", "python")
+GUIDE = "\n".join([README, *((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in PAGES)])
 CI = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
 
 
@@ -60,7 +63,7 @@ spec:
 """
 
 
-def blocks(language: str, text: str = README) -> list[str]:
+def blocks(language: str, text: str = GUIDE) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
@@ -76,8 +79,8 @@ def checkout(demonstration: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 
 def console_commands() -> list[str]:
     lines = [line for block in blocks("console") for line in block.replace("\\\n", " ").splitlines()]
-    found = [line.replace(".venv/bin/", "") for line in lines if "hindcast " in line and "serve" not in line.split()]
-    return [line.partition(" > ")[0] for line in found]
+    found = [line for line in lines if line.removeprefix("$ ").startswith("hindcast ") and "serve" not in line.split()]
+    return list(dict.fromkeys(" ".join(line.removeprefix("$ ").partition(" > ")[0].split()) for line in found))
 
 
 @pytest.mark.parametrize("line", console_commands())
@@ -97,6 +100,37 @@ def test_the_commands_of_the_readme_run(checkout: Path, line: str, tmp_path: Pat
         (tmp_path / name).write_text(text)
         places[name] = str(tmp_path / name)
     assert run(["-q", *(places.get(word, word) for word in arguments)]) == 0
+
+
+def shown_outputs() -> list[tuple[str, list[str]]]:
+    """Each command that README shows with its output, and that output in stretches of whole lines; `...` leaves lines out."""
+    found = [re.fullmatch(r"\$ (hindcast [^\n]+)\n(.+)", block, re.DOTALL) for block in blocks("console", README)]
+    return [(hit[1], re.split(r"^\.\.\.\n", hit[2], flags=re.MULTILINE)) for hit in found if hit]
+
+
+@pytest.mark.parametrize(("line", "stretches"), shown_outputs())
+def test_the_readme_shows_what_its_commands_print(
+    checkout: Path, line: str, stretches: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(checkout)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["-q", *shlex.split(line)[1:]]) == 0
+    rest = capsys.readouterr().out
+    assert rest.startswith(stretches[0])
+    for stretch in stretches:
+        _, found, rest = rest.partition(stretch)
+        assert found, stretch
+
+
+def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
+    assert len(README.splitlines()) <= 150
+    assert len(shown_outputs()) >= 2
+    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", README)]
+    assert len(links) > 15
+    assert [link for link in links if not (ROOT / link).is_file()] == []
+    picture = (ROOT / "docs" / "pictures" / "report.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) < 200_000
 
 
 @pytest.mark.parametrize("code", blocks("python"))
@@ -164,7 +198,7 @@ def test_code_fits_a_terminal_of_80_columns(language: str) -> None:
 
 
 def test_every_command_is_documented() -> None:
-    documented = set(re.findall(r"^\| `hindcast ([\w-]+)`", README, re.MULTILINE))
+    documented = set(re.findall(r"^\| `hindcast ([\w-]+)`", GUIDE, re.MULTILINE))
     assert set(COMMANDS) == documented
 
 
@@ -216,6 +250,8 @@ SENTENCE_WORDS_MAX = 25
 DOCUMENTS = [
     "README.md",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
     "ARCHITECTURE.md",
     *sorted(str(file.relative_to(ROOT)) for file in (ROOT / "docs").rglob("*.md")),
 ]

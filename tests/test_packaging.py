@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import sysconfig
+import tarfile
 import tomllib
+import venv
 import zipfile
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
@@ -17,10 +20,48 @@ from packaging.specifiers import SpecifierSet
 ROOT = Path(__file__).parents[1]
 
 
-def test_the_wheel_is_whole(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the wheel and the source archive, as `make dist` builds them."""
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
+    assert "\t$(BIN)/python -m hatchling build -d dist\n" in (ROOT / "Makefile").read_text()
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
-    (wheel,) = tmp_path.glob("*.whl")
+    return folder
+
+
+def test_the_source_archive_has_what_the_wheel_is_built_from(dist: Path) -> None:
+    (archive,) = dist.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        names = {name.partition("/")[2] for name in opened.getnames()}
+    assert {"pyproject.toml", "README.md", "LICENSE", "SECURITY.md", "docs/pictures/report.png", "deploy/Containerfile"} <= names
+    assert {"api/cli.py", "api/demo/audit.jsonl.zst", "queries/views/requests.sql", "pipeline/__init__.py"} <= names
+
+
+def test_the_wheel_runs_the_demonstration_in_an_environment_of_its_own(dist: Path, tmp_path: Path) -> None:
+    """Without a network: the packages that Hindcast needs are those of the present environment, on the path after its own."""
+    (wheel,) = dist.glob("*.whl")
+    home = tmp_path / "environment"
+    venv.create(home, with_pip=True)
+    python = home / "bin" / "python"
+    install = [python, "-m", "pip", "install", "--no-index", "--no-deps", "--disable-pip-version-check", wheel]
+    subprocess.run(install, check=True, capture_output=True, timeout=120)
+    (packages,) = home.glob("lib/python*/site-packages")
+    (packages / "needed.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    where = subprocess.run(
+        [python, "-c", "import api; print(api.__file__)"], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert Path(where.stdout.strip()).is_relative_to(packages)
+    done = subprocess.run(
+        [home / "bin" / "hindcast", "--quiet", "demo"], cwd=tmp_path, check=False, capture_output=True, text=True, timeout=300
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "NOT READY" in done.stdout
+    assert (tmp_path / "demo-out" / "report.html").stat().st_size > 10_000
+
+
+def test_the_wheel_is_whole(dist: Path) -> None:
+    (wheel,) = dist.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     packages = ("ingest", "queries", "pipeline", "api")
     wanted = {

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from api.cli import COMMANDS, _loaded
-from docs.generator import http
+from docs.generator import data, http
 from docs.generator.__main__ import DOCS, with_all_pages
 from docs.generator.data import TABLES
 from ingest.telemetry import SinkMetrics
@@ -113,6 +113,12 @@ def test_the_data_dictionary_has_every_view_and_table(pages: dict[str, Page]) ->
     for name, (_, schema) in TABLES.items():
         assert f"{name}-stored" in page.anchors
         assert [field.name for field in schema if field.name not in page.text] == []
+
+
+def test_every_column_of_the_data_dictionary_has_a_meaning() -> None:
+    rows = [line for line in data.page().splitlines() if line.startswith("| `")]
+    assert len(rows) > 300
+    assert [row for row in rows if not row.split("|")[-2].strip()] == []
 
 
 def test_the_page_of_commands_has_every_option(pages: dict[str, Page]) -> None:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import commands, data, http, metrics, readme
+from . import commands, data, http, metrics
 
 DOCS = Path(__file__).parents[1]
 _TO_FOLDER = re.compile(r'href="((?:\./)?\.\.?)"')
@@ -30,8 +30,6 @@ GENERATED = {
 def write_sources(folder: Path) -> None:
     """All pages as Markdown, and the configuration, as the generator wants them."""
     shutil.copytree(DOCS, folder / "docs", ignore=shutil.ignore_patterns("generator", "zensical.toml", "__pycache__"))
-    for name, text in readme.pages().items():
-        (folder / "docs" / name).write_text(text, encoding="utf-8")
     shutil.copy(DOCS.parent / "CHANGELOG.md", folder / "docs" / "changelog.md")
     for name, make in GENERATED.items():
         path = folder / "docs" / name

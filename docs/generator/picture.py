@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 PICTURE = Path(__file__).parents[1] / "pictures" / "report.png"
-SIZE = (1000, 640)
+SIZE = (1000, 660)
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 

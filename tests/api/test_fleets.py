@@ -55,7 +55,7 @@ def test_an_unknown_report_is_an_error_that_says_where_the_others_are(client: Qu
 
 
 def test_the_page_has_the_matrix_with_the_worst_cluster_first(report: Element) -> None:
-    assert "37 of 40 clusters are ready for all 4 manifests; 2 cannot be judged." in main(report)
+    assert "37 of 40 clusters are ready for both manifests; 2 cannot be judged." in main(report)
     rows = [row for row in section(report, "Clusters and manifests").all("tr") if any(row.all("td"))]
     words = [(next(row.all("th")).words(), [cell.words() for cell in row.all("td")]) for row in rows]
     assert words[0] == ("prod-05", ["✕NOT READY"] * 2)
