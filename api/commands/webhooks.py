@@ -197,7 +197,7 @@ class _Replayed:
         if gone:
             calls = sum(each.calls for each in gone)
             yield (
-                f"left out: {counted(calls, 'call')} of {counted(len(gone), 'webhook')} that were not in force "
+                f"left out: {counted(calls, 'call')} of {counted(len(gone), 'webhook')} not in force "
                 f"then, such as {gone[0].webhook}"
             )
 

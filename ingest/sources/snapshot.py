@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ..counted import counted
 from ..errors import InputError
 from ..lake import Lake
 from ..redaction.redact import Redactor
@@ -23,7 +24,7 @@ from .object_lists import ANY_LIST, WANTED, KindOf, named_objects, object_files,
 from .snapshot_content import content_digest, marks_of
 
 _NAMES_MAX = 5  # file names in one note
-_WITHHELD = "{}: {} objects of kind {} are credentials and were not taken; `--no-redact` takes them"
+_WITHHELD = "{}: {} of kind {} {} not taken, as credentials; `--no-redact` takes them"
 
 
 @dataclass(slots=True)
@@ -88,7 +89,14 @@ def _redacted(path: Path, rows: list[dict[str, Any]], redactor: Redactor, summar
         else:
             kept.append(row)
     if withheld:
-        summary.notes.append(_WITHHELD.format(path, len(withheld), ", ".join(sorted(set(withheld)))))
+        summary.notes.append(
+            _WITHHELD.format(
+                path,
+                counted(len(withheld), "object"),
+                ", ".join(sorted(set(withheld))),
+                "was" if len(withheld) == 1 else "were",
+            )
+        )
     for row in kept:
         try:
             row["object"] = redactor.clean_object(row["object"].encode(), row["kind"], row["api_version"]).decode()

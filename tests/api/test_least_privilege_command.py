@@ -163,7 +163,7 @@ def test_rights_whose_every_use_was_refused_are_not_given(tmp_path: Path, capsys
     lake = take_in(tmp_path / "lake", events)
     objects, said = roles_for(lake, capsys)
     assert parts(objects, "resources") == {"nodes"}
-    assert "1 of 1 requests allowed, 0 refused" in said
+    assert "1 of 1 request allowed, 0 refused" in said
     assert "which the roles do not give" in said
     assert "update certificatesigningrequests.certificates.k8s.io/approval" in said
 
@@ -172,7 +172,7 @@ def test_a_right_on_a_signer_that_the_log_does_not_name(tmp_path: Path, capsys: 
     """The event has no body: the roles cannot name the signer. Without any rule on signers, the approval is refused for sure."""
     objects, said = roles_for(take_in(tmp_path / "lake", [approval(1, 200)]), capsys)
     assert parts(objects, "resources") == {"certificatesigningrequests/approval"}
-    assert "0 of 1 requests allowed, 1 refused" in said
+    assert "0 of 1 request allowed, 1 refused" in said
     assert "the signer of the certificate is not recorded" in said
 
 

@@ -130,7 +130,7 @@ def test_an_object_of_unknown_content_is_counted(tmp_path: Path, capsys: pytest.
     events = [recorded("id-2", START, "create", job({"shell": ""}), level="Metadata")]
     found = asked(tmp_path, events, definition(PRIVILEGED), "stuck", capsys=capsys)
     assert found["stuck"] == []
-    assert any(note.startswith("unknown: 1 objects: create id-2") for note in found["notes"])
+    assert any(note.startswith("unknown: 1 object: create id-2") for note in found["notes"])
 
 
 def test_a_definition_that_the_api_server_refuses_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,7 +54,7 @@ def test_an_ingest_ends_with_what_the_lake_holds(tmp_path: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("verb", "level", "warning"),
     [
-        ("create", "Metadata", "cluster default: all 1 writes are at level Metadata, so no object is known"),
+        ("create", "Metadata", "cluster default: 1 write is at level Metadata and no other is recorded, so no object is known"),
         ("get", "RequestResponse", "cluster default: no write (create, update, patch or delete) was recorded"),
     ],
 )

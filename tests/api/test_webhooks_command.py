@@ -172,7 +172,7 @@ def test_load_and_outage_say_which_webhooks_the_requests_meet(tmp_path: Path, ca
     down = json.loads(capsys.readouterr().out)
     assert [row["webhook"] for row in down["down"]] == ["pods.guard.example.com"]
     assert any(note.startswith("failurePolicy and timeouts are those in force at the end of the outage") for note in down["notes"])
-    assert any("1 calls of 1 webhooks that were not in force then" in note for note in down["notes"])
+    assert any("1 call of 1 webhook not in force then" in note for note in down["notes"])
     during = ["--down", "2026-01-01T00:00:00Z..2026-01-01T02:30:00Z"]
     assert run([*asked, "down", *during, "-o", "json"]) == 0
     assert [row["webhook"] for row in json.loads(capsys.readouterr().out)["down"]] == ["configmaps.guard.example.com"]

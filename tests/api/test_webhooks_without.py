@@ -109,8 +109,8 @@ def make_useless(path: Path) -> None:
 @pytest.mark.parametrize(
     ("made", "name", "says"),
     [
-        (make, GUARD, "it may not go: 2 requests that it ended would be newly allowed, and of 1 requests the outcome is unknown"),
-        (make, LABEL, "not known: nothing is known to be newly allowed or denied, and of 1 requests the outcome is unknown"),
+        (make, GUARD, "it may not go: 2 requests that it ended would be newly allowed, and of 1 request the outcome is unknown"),
+        (make, LABEL, "not known: nothing is known to be newly allowed or denied, and of 1 request the outcome is unknown"),
         (make_useless, GUARD, "it may go: nothing newly allowed, nothing newly denied"),
         (make_useless, OTHER, "it may go: no recorded request called it"),
     ],

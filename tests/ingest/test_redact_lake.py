@@ -168,7 +168,7 @@ def test_a_snapshot_keeps_none(tmp_path: Path) -> None:
     summary = ingest_snapshot(lake, [tmp_path / "all.json", tmp_path / "secrets.json", tmp_path / "none.json"], "c", AT, redactor())
     assert summary.objects == 2
     assert [note.partition(": ")[2] for note in summary.notes] == [
-        "1 objects of kind Secret are credentials and were not taken; `--no-redact` takes them"
+        "1 object of kind Secret was not taken, as credentials; `--no-redact` takes them"
     ] * 2
     assert_clean(lake.path)
     kept = [row for path in lake.files("objects") for row in pq.read_table(path, partitioning=None).to_pylist()]

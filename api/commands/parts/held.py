@@ -48,8 +48,8 @@ class Held:
         if not self.writes_with_bodies:
             unknown = " or an unknown one" if self.levels[-1] else ""
             return (
-                f"cluster {self.cluster}: all {counted(self.writes, 'write is', 'writes are')} at level Metadata{unknown}, so "
-                f"no object is known and "
+                f"cluster {self.cluster}: {counted(self.writes, 'write is', 'writes are')} at level Metadata{unknown} "
+                "and no other is recorded, so no object is known and "
                 "policies that read objects cannot be judged; record writes at level RequestResponse: `hindcast init` prints "
                 "such an audit policy"
             )

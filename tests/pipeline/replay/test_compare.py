@@ -157,7 +157,7 @@ def _records(cluster: Cluster, *failures: str) -> None:
 @pytest.mark.parametrize(
     ("failures", "version", "hint"),
     [
-        (("limit-all", "limit-too"), (1, 36), "1 requests have several failures in the record"),
+        (("limit-all", "limit-too"), (1, 36), "1 request has several failures in the record"),
         (("limit-all", "limit-too"), (1, 37), ""),
         (("limit-all",), (1, 37), "though 1 are replayed with more"),
         (("limit-all",), (1, 36), ""),
