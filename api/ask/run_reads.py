@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, get_type_hints
+from typing import Any
 
-from ingest.errors import InputError
 from ingest.lake import Lake
 from pipeline.admission.policies.verdict import STAGE
 from pipeline.readiness.build import About, build_report
@@ -29,7 +28,6 @@ from .questions import REQUEST_TEXTS, TIME, SortKey, TimePaging, VerdictFilters,
 
 # The fields of a verdict's request, in addition to the columns of the verdict.
 REQUEST_COLUMNS = ("verb", "api_group", "resource", "subresource", "namespace", "name", "user_name")
-_RULE_MAX = 1_000_000_000
 
 
 def verdicts_page(
@@ -156,22 +154,3 @@ def _reader_of(source: Source, run_id: str) -> Iterator[LakeReader]:
         return
     with closing(Lake.open(source.lake)) as lake, closing(source.reader.narrowed(files_of(lake, cluster))) as reader:
         yield reader
-
-
-def rules_of(given: Sequence[str]) -> ReadinessRules:
-    """The default rules with some numbers replaced, each written `NAME=NUMBER`. Raises InputError."""
-    kinds = {name: kind for name, kind in get_type_hints(ReadinessRules).items() if kind in (int, float)}
-    values: dict[str, Any] = {}
-    for text in given:
-        name, _, number = text.partition("=")
-        if name not in kinds:
-            raise InputError(
-                f"rule: no number among the rules is named {ascii(name)[:60]}", f"name one of {', '.join(sorted(kinds))}"
-            )
-        try:
-            values[name] = kinds[name](number)
-        except ValueError:
-            raise InputError(f"rule: {name} is {ascii(number)[:60]}, wanted {kinds[name].__name__}", f"such as {name}=1") from None
-        if not 0 <= values[name] <= _RULE_MAX or (name == "confidence" and not 0 < values[name] < 1):
-            raise InputError(f"rule: {name} is {number[:60]}, which is out of range")
-    return ReadinessRules(**values)

@@ -13,6 +13,7 @@ from fastapi import Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from ingest.errors import HindcastError
+from pipeline.readiness.rules import ReadinessRules
 
 from .. import stored_runs
 from ..ask import fleet_reads, run_reads
@@ -101,7 +102,7 @@ async def show_run(request: Request, asker: Asking, asked: Asks, selection: Sele
 @router.get("/runs/{run_id}/report")
 async def show_report(asker: Asking, run_id: str, rule: Names = []) -> Response:  # noqa: B006  # FastAPI copies it
     """Show the readiness report of one replay, as `hindcast readiness -o html` writes it."""
-    report = await asker.ask(run_reads.readiness, run_id, run_reads.rules_of(rule) if rule else None)
+    report = await asker.ask(run_reads.readiness, run_id, ReadinessRules.written(rule, "rule") if rule else None)
     return await asyncio.to_thread(report_page, report)
 
 

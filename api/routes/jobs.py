@@ -13,11 +13,11 @@ from fastapi.responses import Response, StreamingResponse
 from ingest.errors import InputError
 from pipeline.authorization import OtherAuthorizers
 from pipeline.cel.minors import DEFAULT, words_of
+from pipeline.readiness.rules import ReadinessRules
 
 from ..ask.formats import json_response
 from ..ask.json_values import json_bytes
 from ..ask.questions import Moment, Names
-from ..ask.run_reads import rules_of
 from ..asked_values import parse_time, parse_version
 from ..beside_runs import kept_gate
 from ..error_answers import error_response
@@ -106,7 +106,7 @@ async def start_replay(
         kubernetes_version=version,
         calibrate=calibrate,
         exemptions=exemptions,
-        rules=asdict(rules_of(rule)) if rule else {},
+        rules=asdict(ReadinessRules.written(rule, "rule")) if rule else {},
         other_authorizers=other_authorizers,
         only=only,
     )

@@ -7,12 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
+from pipeline.readiness.rules import ReadinessRules
 from pipeline.report.data import document
 
 from ..ask import reads
 from ..ask.formats import json_response
 from ..ask.questions import Names
-from ..ask.run_reads import rules_of
 from ..state import Asking
 from .answers import PREFIX, known_parameters
 from .runs import RunId
@@ -32,4 +32,4 @@ async def show_readiness(request: Request, asker: Asking, run_id: RunId, rule: R
     """
     if "text/html" in request.headers.get("accept", ""):
         return RedirectResponse(f"/runs/{run_id}/report{'?' if request.url.query else ''}{request.url.query}", 303)
-    return json_response(document(await asker.ask(reads.readiness, run_id, rules_of(rule) if rule else None)))
+    return json_response(document(await asker.ask(reads.readiness, run_id, ReadinessRules.written(rule, "rule") if rule else None)))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
 from ingest.errors import InputError
 from ingest.extent import yaml_values
+
+_MAX = 1_000_000_000
+_WITHIN_ONE = frozenset({"confidence", "trend_p_max"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +111,39 @@ class ReadinessRules:
         for name, value in given.items():
             if name not in defaults:
                 raise InputError(f"{source}: no readiness rule is named {name!r}", f"the rules are {', '.join(sorted(defaults))}")
-            values[name] = _read(source, name, value, wants_names=isinstance(defaults[name], tuple))
-        for name in ("confidence", "trend_p_max"):
-            if not 0 < values.get(name, 0.5) < 1:
-                raise InputError(f"{source}: rule {name} is {values[name]!r}, wanted a number between 0 and 1")
+            values[name] = _read(f"{source}: rule {name} is {value!r}"[:200], value, defaults[name], name)
         return cls(**values)
 
+    @classmethod
+    def written(cls, given: Iterable[str], source: str) -> Self:
+        """The defaults with some numbers replaced, each written `NAME=NUMBER`. Raises InputError, as `of` does."""
+        values: dict[str, Any] = {}
+        for text in given:
+            name, _, number = text.partition("=")
+            if not isinstance(getattr(cls(), name[:60], None), (int, float)):
+                raise InputError(
+                    f"{source}: no number among the rules is named {ascii(name)[:60]}", f"write one as {source}=days_min=3"
+                )
+            try:
+                values[name] = float(number)
+            except ValueError:
+                raise InputError(f"{source}: {name} is {ascii(number)[:60]}, wanted a number", f"such as {name}=1") from None
+        return cls.of(values, source)
 
-def _read(source: str, name: str, value: object, wants_names: bool) -> object:
-    if wants_names:
+
+def _read(found: str, value: object, default: object, name: str) -> object:
+    """A value that fits a rule. `found` begins the sentence on one that does not."""
+    if isinstance(default, tuple):
         if not isinstance(value, (list, tuple)) or not all(isinstance(entry, str) for entry in value):
-            raise InputError(f"{source}: rule {name} is {value!r}, wanted a list of names")
+            raise InputError(f"{found}, wanted a list of names")
         return tuple(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise InputError(f"{source}: rule {name} is {value!r}, wanted a number")
-    return value
+    # Not a number is not equal to itself.
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+        raise InputError(f"{found}, wanted a number")
+    if name in _WITHIN_ONE and not 0 < value < 1:
+        raise InputError(f"{found}, out of range: wanted a number between 0 and 1")
+    if not 0 <= value <= _MAX:
+        raise InputError(f"{found}, out of range: wanted a number from 0 to {_MAX:,}")
+    if isinstance(default, int) and value != int(value):
+        raise InputError(f"{found}, wanted a whole number")
+    return int(value) if isinstance(default, int) else value

@@ -142,6 +142,9 @@ def test_rules_come_from_a_file_and_bad_ones_are_named(tmp_path: Path) -> None:
         ("days_min: soon", "'soon', wanted a number"),
         ("team_labels: team", "'team', wanted a list of names"),
         ("confidence: 1", "wanted a number between 0 and 1"),
+        ("trend_p_max: 0", "wanted a number between 0 and 1"),
+        ("denied_units_max: -1", "out of range"),
+        ("denied_units_max: 1.5", "wanted a whole number"),
         ("- 3", "found list, wanted a mapping"),
         ("a: [", "is not YAML"),
     ]:
