@@ -27,7 +27,6 @@ from pipeline.readiness.report import Report, joined, with_caveats
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.readiness.stage_flow import Wanted
 from pipeline.replay import Window
-from pipeline.stages.registry import stage_of
 from pipeline.stages.stage import Asked as StageAsked
 from queries import LakeReader
 from queries.catalog import LakeFiles
@@ -167,7 +166,7 @@ def make_report(
 
     report = partial(flow.make_report, own.lake, plan, summary, wanted, replay.walk(own, asked.workers), counted=counted)
     question = (asked.texts, asked.expires, others, rules, change_delay)
-    made = made_once(own, stage_of(plan.stage), (plan, summary), question, export, report)
+    made = made_once(own, plan, question, export, report)
     own.say(plan.words_of_window)
     return made.report
 

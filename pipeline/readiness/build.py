@@ -154,16 +154,11 @@ def _place(source: str) -> tuple[str, int | None]:
     return file, int(line) if line.isdigit() else None
 
 
-def caveats_now(reader: LakeReader, lake: Path, stage: Stage[Any, Any], plan: RunPlan, summary: RunSummary) -> tuple[str, ...]:
-    """The caveats of a report on a run, as the lake is now: some do not follow from the run and the files of its plan."""
-    return tuple(_caveats(reader, lake, About.of(stage, plan), extent_of(reader), summary))
-
-
 def _caveats(reader: LakeReader, lake: Path, about: About, extent: Row, summary: RunSummary) -> list[str]:
     """What a reader of any report on a run has to know of its evidence."""
     kind = about.stage.readiness
     mixed = [f"{sentence}; {REMEDY}" for sentence in mixed_names_of(reader).values()]
-    caveats = [OPEN_LOOP, *kind.caveats, *mixed, *loss_caveats(losses_of(reader)), *_lag_caveats(lake, about.window.until)]
+    caveats = [OPEN_LOOP, *kind.caveats, *mixed, *loss_caveats(losses_of(reader)), *lag_caveats(lake, about.window.until)]
     caveats += [
         f"{count:,} {'request was' if count == 1 else 'requests were'} not replayed: {reason}"
         for reason, count in summary.not_evaluated
@@ -184,8 +179,11 @@ def _dry_run_caveats(reader: LakeReader, verdicts: Path, things: str) -> Iterato
         yield f"{writes} no recorded URI: a dry run among them counts"
 
 
-def _lag_caveats(lake: Path, until: datetime | None) -> Iterator[str]:
-    """A caveat if the sink acknowledged events that are not in the lake yet, unless all were received at `until` or later."""
+def lag_caveats(lake: Path, until: datetime | None) -> Iterator[str]:
+    """A caveat if the sink acknowledged events that are not in the lake yet, unless all were received at `until` or later.
+
+    All other caveats follow from the run and the files of its plan.
+    """
     try:
         with closing(Lake.open(lake)) as opened:
             lag = lag_of(opened)

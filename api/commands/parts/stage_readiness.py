@@ -42,7 +42,7 @@ def make_reports(
         say_mistakes(own, stage, rules, asked.replaces_all)
         run = run_stage(own.lake, stage, rules, asked, walked, RunKind.REPLAY, files)
         report = partial(make_stage_report, own.lake, run, wanted, walked, counted=counted)
-        made = made_once(own, stage, (run.plan, run.summary), (given.texts, asked, wanted), export, report)
+        made = made_once(own, run.plan, (given.texts, asked, wanted), export, report)
         seen = run.plan.files
         own.say(run.plan.window.words(seen.newest_us if seen else None))
         found.append(made)

@@ -9,9 +9,9 @@
 -- marks: JSON of the parts of the metadata that name teams and tools
 -- is_finalizing: a write to an object that is being deleted
 CREATE OR REPLACE TEMP TABLE subjects AS
-WITH described AS (
+WITH bodies AS (
     SELECT
-        r.cluster, r.audit_id, r.ts, r.verb, r.api_group, r.resource, r.subresource,
+        r.cluster, r.audit_id, r.ts, r.stage_ts, r.verb, r.api_group, r.resource, r.subresource,
         coalesce(r.user_name, '') AS user_name,
         r.user_groups,
         coalesce(r.user_agent, '') AS user_agent,
@@ -19,21 +19,38 @@ WITH described AS (
         object_name(r.name, r.verb, r.response_object) AS object_name,
         recorded_object(r.response_object, r.request_object) AS body,
         -- To read a body as JSON costs more than all else here.
-        json_extract(body, ['$.kind', '$.metadata']) AS parts
+        json_extract(body, ['$.kind', '$.metadata']) AS parts,
+        parts[2] AS metadata
     FROM folded_requests AS r
     SEMI JOIN judged AS j ON r.cluster = j.cluster AND r.audit_id = j.audit_id AND r.ts = j.ts
-    QUALIFY row_number() OVER (PARTITION BY r.cluster, r.audit_id, r.ts ORDER BY r.stage_ts) = 1
+),
+-- No body leaves this step: the window below would hold all of them at a time.
+described AS (
+    SELECT
+        * EXCLUDE (object_name, parts, body, metadata),
+        parts[1] ->> '$' AS body_kind,
+        metadata IS NOT NULL AS has_metadata,
+        controller_of(json_object('metadata', metadata)) AS controller,
+        coalesce(nullif(object_name, ''), metadata ->> '$.name', (metadata ->> '$.generateName') || '*', '*') AS name,
+        metadata ->> '$.labels.pod-template-hash' AS template_hash,
+        (metadata ->> '$.deletionTimestamp') IS NOT NULL AS is_being_deleted,
+        CASE
+            WHEN coalesce(subresource, '') <> '' OR verb NOT IN ('create', 'update', 'patch') THEN NULL
+            WHEN len(json_extract(body, '$.spec..image')) > 0 THEN md5(list_sort(json_extract_string(body, '$.spec..image'))::VARCHAR)
+            ELSE md5(json_merge_patch(body, '{"metadata": null, "status": null}')::VARCHAR)
+        END AS release_of_object,
+        CASE WHEN verb IN ('create', 'update', 'patch') AND metadata IS NOT NULL THEN coalesce(metadata ->> '$.labels', '{}') END AS labels,
+        coalesce(metadata ->> '$.generateName', '') AS generate_name,
+        CASE WHEN metadata IS NOT NULL THEN json_object(
+            'labels', metadata -> '$.labels', 'annotations', metadata -> '$.annotations',
+            'managedFields', list_transform(
+                json_extract(metadata, '$.managedFields[*].manager'), lambda manager: json_object('manager', manager)
+            )
+        ) END AS marks
+    FROM bodies
 ),
 read AS (
-    SELECT
-        * EXCLUDE (object_name, parts),
-        parts[1] ->> '$' AS body_kind,
-        parts[2] AS metadata,
-        controller_of(json_object('metadata', parts[2])) AS controller,
-        coalesce(
-            nullif(object_name, ''), parts[2] ->> '$.name', (parts[2] ->> '$.generateName') || '*', '*'
-        ) AS name
-    FROM described
+    SELECT * FROM described QUALIFY row_number() OVER (PARTITION BY cluster, audit_id, ts ORDER BY stage_ts) = 1
 ),
 -- Any body of a custom resource shows its kind. The built-in kinds are in a table.
 custom AS (
@@ -61,20 +78,9 @@ SELECT
     kind, name,
     controller ->> '$.kind' AS owner_kind,
     controller ->> '$.name' AS owner_name,
-    metadata ->> '$.labels.pod-template-hash' AS template_hash,
-    coalesce(body_kind = kind, false) AND metadata IS NOT NULL AS is_whole,
-    subresource IS NOT DISTINCT FROM 'finalize' OR (
-        verb IN ('update', 'patch') AND (metadata ->> '$.deletionTimestamp') IS NOT NULL
-    ) AS is_finalizing,
-    CASE
-        WHEN NOT is_whole OR named.subresource <> '' OR verb NOT IN ('create', 'update', 'patch') THEN NULL
-        WHEN len(json_extract(body, '$.spec..image')) > 0 THEN md5(list_sort(json_extract_string(body, '$.spec..image'))::VARCHAR)
-        ELSE md5(json_merge_patch(body, '{"metadata": null, "status": null}')::VARCHAR)
-    END AS release,
-    CASE WHEN verb IN ('create', 'update', 'patch') AND metadata IS NOT NULL THEN coalesce(metadata ->> '$.labels', '{}') END AS labels,
-    coalesce(metadata ->> '$.generateName', '') AS generate_name,
-    CASE WHEN metadata IS NOT NULL THEN json_object(
-        'labels', metadata -> '$.labels', 'annotations', metadata -> '$.annotations',
-        'managedFields', list_transform(json_extract(metadata, '$.managedFields[*].manager'), lambda manager: json_object('manager', manager))
-    ) END AS marks
+    template_hash,
+    coalesce(body_kind = kind, false) AND has_metadata AS is_whole,
+    subresource IS NOT DISTINCT FROM 'finalize' OR (verb IN ('update', 'patch') AND is_being_deleted) AS is_finalizing,
+    CASE WHEN is_whole THEN release_of_object END AS release,
+    labels, generate_name, marks
 FROM named
