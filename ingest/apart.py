@@ -17,11 +17,13 @@ import sys
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import IO, Any
 
 from .errors import LakeError
 from .eventlist import BadItem, NotAnEventListError, TooMuchError, parse_event_list
 from .redaction.redact import Redactor
+from .sources.reviews import event_of_review
 
 # A batch of an API server has a third of this size. The storing thread takes smaller lists apart itself, in a fraction of a second.
 APART_BYTES = 4 * 1024 * 1024
@@ -51,6 +53,17 @@ def take_apart(body: bytes | bytearray, items_max: int | None, redactor: Redacto
     # apply returns the same object when it removed nothing.
     redacted = sum(before is not after for before, after in zip(events.lines, lines, strict=True))
     return Taken(lines, [BadItem(redactor.apply(item.raw), item.reason) for item in events.bad], redacted)
+
+
+def take_review(body: bytes | bytearray, received_ts: float, redactor: Redactor | None) -> Taken:
+    """The event of an AdmissionReview that arrived at a time. Raises NotAnEventListError for another body."""
+    line = event_of_review(bytes(body), datetime.fromtimestamp(received_ts, UTC).isoformat())
+    if line is None:
+        raise NotAnEventListError(
+            "the body is not an AdmissionReview with a request", "only a ValidatingWebhookConfiguration leads an API server here"
+        )
+    cleaned = line if redactor is None else redactor.apply(line)
+    return Taken([cleaned], [], int(cleaned is not line))
 
 
 class Apart:

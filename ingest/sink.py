@@ -21,7 +21,7 @@ from pathlib import Path
 import structlog
 import xxhash
 
-from .apart import APART_BYTES, Apart, take_apart
+from .apart import APART_BYTES, Apart, take_apart, take_review
 from .errors import LakeError
 from .eventlist import BadItem, NotAnEventListError, TooMuchError
 from .flight import Flight, Flights
@@ -221,6 +221,16 @@ class Sink:
         self.metrics.saw_cluster(cluster, received_ts)
         return result
 
+    def accept_review(self, cluster: str, body: bytes | bytearray, received_ts: float) -> Accepted | Refused:
+        """The same for the AdmissionReview of one request, which becomes an event without an answer."""
+        started = time.perf_counter()
+        result = self._cannot_take(cluster, len(body)) or self._store(cluster, body, received_ts, is_review=True)
+        self.metrics.review_seconds.observe(time.perf_counter() - started)
+        if isinstance(result, Refused):
+            return self._counted(result)
+        self.metrics.reviews_stored.inc()
+        return result
+
     def look_around(self) -> None:
         """Check the disk and the progress of the drain; call it about every second."""
         directory = self._spool.directory
@@ -287,12 +297,14 @@ class Sink:
             return refuse("body_too_large", f"the body has {body_bytes} bytes, the limit is {self.limits.body_bytes_max}")
         return self.why_not_ready()
 
-    def _store(self, cluster: str, body: bytes | bytearray, received_ts: float) -> Accepted | Refused:
+    def _store(self, cluster: str, body: bytes | bytearray, received_ts: float, is_review: bool = False) -> Accepted | Refused:
         metrics = self.metrics
         digest = xxhash.xxh3_128_hexdigest(body)
         duplicate = (cluster, digest) in self._digests
         try:
-            if len(body) > APART_BYTES:
+            if is_review:
+                events = take_review(body, received_ts, self._redactor)
+            elif len(body) > APART_BYTES:
                 events = self._apart.take_apart(body, self.limits.items_max)
             else:
                 events = take_apart(body, self.limits.items_max, self._redactor)

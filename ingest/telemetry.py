@@ -45,6 +45,15 @@ class SinkMetrics:
             "hindcast_sink_events_redacted", "Events from which a credential was taken out.", registry=registry
         )
         self.bytes_received = Counter("hindcast_sink_bytes_received", "Bytes of the bodies that arrived.", registry=registry)
+        self.reviews_stored = Counter(
+            "hindcast_sink_reviews_stored", "AdmissionReviews that were durable before they were answered.", registry=registry
+        )
+        self.review_seconds = Histogram(
+            "hindcast_sink_review_seconds",
+            "From the whole AdmissionReview to its answer: the request of a client waits so long.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
         self.backlog_bytes = Gauge("hindcast_spool_backlog_bytes", "Compressed bytes that wait for the drain.", registry=registry)
         self.lost_segments = Counter(
             "hindcast_spool_lost_segments",

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.requests import ClientDisconnect
 
 from ingest.flight import Flight
-from ingest.sink import Refused
+from ingest.sink import Accepted, Refused
 
 from ..error_answers import error_response
 from ..sink.services import Services, services_of
@@ -31,8 +31,21 @@ _log = structlog.get_logger("hindcast.audit")
 @router.post("/audit/{cluster}")
 async def receive(request: Request, cluster: str) -> Response:
     """Store one EventList of a cluster. With any status but 200 no event of it is promised, and the sender should repeat it."""
+    result = await stored(request, cluster)
+    if isinstance(result, Response):
+        return result
+    _, accepted = result
+    if isinstance(accepted, Refused):
+        return _refused(cluster, accepted)
+    return JSONResponse({"events": accepted.events, "quarantined": accepted.quarantined, "duplicate": accepted.duplicate})
+
+
+async def stored(
+    request: Request, cluster: str, *, is_review: bool = False, token: str | None = None
+) -> tuple[bytearray, Accepted | Refused] | Response:
+    """Receive and store the body of a cluster's API server; a response where no body was received. `token` is that of the path."""
     services = services_of(request)
-    refusal = _refuse_sender(services, request, cluster) or _refuse_form(services, request)
+    refusal = _refuse_sender(services, request, cluster, token) or _refuse_form(services, request)
     if refusal is not None:
         return refusal
     body_bytes = int(request.headers["content-length"])
@@ -51,10 +64,7 @@ async def receive(request: Request, cluster: str) -> Response:
         except ClientDisconnect:
             return _rejected(services, 400, "disconnected", "the sender went away before the body was whole")
         # A sender that goes away does not stop this: a begun batch is stored, and its repetition is recognised as one.
-        result = await services.accept(cluster, body, sender)
-    if isinstance(result, Refused):
-        return _refused(cluster, result)
-    return JSONResponse({"events": result.events, "quarantined": result.quarantined, "duplicate": result.duplicate})
+        return body, await services.accept(cluster, body, sender, is_review=is_review)
 
 
 async def _received(request: Request, body_bytes: int, flight: Flight, seconds_max: float) -> bytearray:
@@ -99,12 +109,12 @@ def _admit(request: Request, sender: str) -> None:
         admit(sender)
 
 
-def _refuse_sender(services: Services, request: Request, cluster: str) -> Response | None:
+def _refuse_sender(services: Services, request: Request, cluster: str, token: str | None) -> Response | None:
     """Whether the sender may write as this cluster."""
     certificate_name = request.scope.get("state", {}).get("certificate_name")
     if services.identities is None and (services.settings.client_ca is None or certificate_name is not None):
         return None
-    clusters = _clusters_of(services, request, certificate_name)
+    clusters = _clusters_of(services, request, certificate_name, token)
     if cluster in clusters:
         return None
     services.metrics.batches_refused.labels("identity").inc()
@@ -120,11 +130,12 @@ def _refuse_sender(services: Services, request: Request, cluster: str) -> Respon
     return response
 
 
-def _clusters_of(services: Services, request: Request, certificate_name: str | None) -> frozenset[str]:
+def _clusters_of(services: Services, request: Request, certificate_name: str | None, path_token: str | None) -> frozenset[str]:
     if services.identities is None:
         return frozenset()
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return services.identities.clusters_of(token.strip() if scheme.lower() == "bearer" else None, certificate_name)
+    shown = path_token or (token.strip() if scheme.lower() == "bearer" else None)
+    return services.identities.clusters_of(shown, certificate_name)
 
 
 def _refuse_form(services: Services, request: Request) -> Response | None:

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from .. import error_answers
 from ..access.origin import OwnNames
 from ..logs import RequestIds
-from ..routes import audit, health
+from ..routes import admission, audit, health
 from ..settings import Settings, is_loopback
 from .services import Services, open_services, start_services, stop_services
 
@@ -38,5 +38,6 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
     app.add_middleware(RequestIds)
     error_answers.install(app)
     app.include_router(audit.router)
+    app.include_router(admission.router)
     app.include_router(health.router)
     return app

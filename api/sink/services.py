@@ -58,9 +58,10 @@ class Services:
     turns: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
     housekeepers: list[asyncio.Task[None]] = field(default_factory=list)
 
-    async def accept(self, cluster: str, body: bytes | bytearray, sender: str) -> Accepted | Refused:
+    async def accept(self, cluster: str, body: bytes | bytearray, sender: str, *, is_review: bool = False) -> Accepted | Refused:
         """Store a body in a thread, under the id of the request that is being answered."""
-        call = partial(copy_context().run, self.sink.accept, cluster, body, time.time())
+        store = self.sink.accept_review if is_review else self.sink.accept
+        call = partial(copy_context().run, store, cluster, body, time.time())
         loop = asyncio.get_running_loop()
         if len(body) <= APART_BYTES:
             return await loop.run_in_executor(self.executor, call)

@@ -91,6 +91,6 @@ def _example(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 _LINES_MAX = 40
-_ABOUT = """This page is made from the description that a running server serves at `/api/v1/openapi.json`. The sink's own route is
-`POST /audit/CLUSTER`, on the sink's port: an API server posts an EventList there. `/healthz`, `/readyz` and
-[`/metrics`](metrics.md) are on the same port."""
+_ABOUT = """This page is made from the description that a running server serves at `/api/v1/openapi.json`. The sink's own routes are
+on its port: an API server posts an EventList to `POST /audit/CLUSTER`, and an AdmissionReview to `POST /admission/CLUSTER`.
+`/healthz`, `/readyz` and [`/metrics`](metrics.md) are on the same port."""
