@@ -7,6 +7,7 @@ pkg/registry/generic/registry/store.go. Tests compare their results with recorde
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -27,7 +28,16 @@ from .version import Version, object_key
 from .versions import Versions
 from .writes import asks_for_dry_run, key_of, list_items, why_no_body, why_not_kept
 
-__all__ = ["Discovery", "NotReplayed", "admission_requests", "as_created", "attempted_requests", "intended_write", "told_by_record"]
+__all__ = [
+    "Discovery",
+    "NotReplayed",
+    "admission_requests",
+    "as_created",
+    "attempted_requests",
+    "intended_write",
+    "possible_deletions",
+    "told_by_record",
+]
 
 _UNSEEN = (Admission.NOT_REACHED, Admission.UNKNOWN)
 _NO_OBJECT: Known[Object | None] = Known(None, "DELETE has no object")
@@ -86,6 +96,12 @@ def intended_write(event: Event, versions: Versions, decode: Decode = decode_jso
         return reconstruction._create()
     found = reconstruction._update()
     return found if isinstance(found, NotReplayed) else found[0]
+
+
+def possible_deletions(event: Event, versions: Versions, objects: Iterable[Object]) -> list[AdmissionRequest]:
+    """The admission requests of a deletecollection that listed these objects, if it came to all of them."""
+    own = _Reconstruction(event, versions, None, decode_json)
+    return [own._deletion(Known(each, "the log before the deletecollection"), index) for index, each in enumerate(objects)]
 
 
 def told_by_record(event: Event) -> NotReplayed | None:
@@ -201,13 +217,13 @@ class _Reconstruction:
         kind, items = list_items(event.response_raw)
         if not items:
             return NotReplayed("there was nothing to delete", Admission.NOT_REACHED)
+        return [self._deletion(self._listed(raw, kind), index) for index, raw in enumerate(items)]
+
+    def _deletion(self, old: Evidence[Object | None], index: int) -> AdmissionRequest:
+        """The request on one object of a collection."""
+        options = delete_options_of(self.event, old, self.decode)
         unnamed = Known("", "a deletecollection names no object")
-        requests = []
-        for index, raw in enumerate(items):
-            old = self._listed(raw, kind)
-            options = delete_options_of(event, old, self.decode)
-            requests.append(self._request(Operation.DELETE, _NO_OBJECT, old, options, pass_index=index, name=unnamed))
-        return requests
+        return self._request(Operation.DELETE, _NO_OBJECT, old, options, pass_index=index, name=unnamed)
 
     def _created(self) -> Evidence[Object | None]:
         event = self.event

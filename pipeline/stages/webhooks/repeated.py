@@ -18,11 +18,12 @@ def with_passes(
         return list(calls)
     if not any(each.hook.looks_inside for each in calls):
         return [each._replace(passes=2) if each.decision is Called.CALLED else each for each in calls]
-    later = {_name(each): each for each in again(second)}
-    return [_joined(each, later.get(_name(each), each)) for each in calls]
+    later = {named(each): each for each in again(second)}
+    return [_joined(each, later.get(named(each), each)) for each in calls]
 
 
-def _name(call: Call) -> tuple[str, str, str]:
+def named(call: Call) -> tuple[str, str, str]:
+    """The webhook that a call is about."""
     return call.hook.phase, call.hook.configuration, call.hook.webhook.name
 
 

@@ -28,7 +28,7 @@ from ...history.event import Event
 from ...history.in_force import CHANGE_DELAY
 from ...history.options import NO_URI
 from ...history.outcome import Admission, reach_of_event
-from ...history.reconstruct import NotReplayed
+from ...history.reconstruct import NotReplayed, possible_deletions
 from ...history.versions import LogVersions
 from ...history.world import LogHistory
 from ...matching import Target
@@ -43,10 +43,11 @@ from ...runs.window import Window
 from ...world import World
 from ..in_force import Chains
 from .calling import Call, Called, Remembered, Subject, calls_of
+from .collections import Collections
 from .halted import halted, halted_in_history
 from .model import Chain, CompiledWebhook
 from .recorded import CONFIGURATION_DELAY, KINDS, RecordedChains
-from .repeated import with_passes
+from .repeated import named, with_passes
 from .sql import statement
 from .trace import Trace, trace_of
 
@@ -108,6 +109,7 @@ class Walk:
         self._history: LogHistory = load_history(reader, (*KINDS, _API_SERVICE), window)
         self._in_force = RecordedChains(self._history, version)
         self.chains: Chains[Chain] = chains or self._in_force
+        self._collections = Collections(reader, window)
         self._worlds = Worlds(self._history, (CHANGE_DELAY, CONFIGURATION_DELAY))
         self._rbac = RecordedRbac(self._history, others)
         if not is_plan:
@@ -198,7 +200,10 @@ class Walk:
         trace = trace_of(event.annotations, event.message if event.code >= 400 else "")
         reach = self._reach(event, trace, recorded.versions)
         if isinstance(found, NotReplayed):
-            return [(0, Unknown(found.reason), trace, self._unknown(event, found, reach))]
+            calls = self._unknown(event, found, reach)
+            if event.verb == "deletecollection" and calls:
+                calls = self._without_unmatched(calls, event, trace, reach, recorded.versions)
+            return [(0, Unknown(found.reason), trace, calls)]
         return [(each.pass_index, each, trace, self._calls(each, event, trace, reach)) for each in found]
 
     def _reach(self, event: Event, trace: Trace, versions: LogVersions) -> Reach:
@@ -302,6 +307,19 @@ class Walk:
         hooks = [] if isinstance(chains, Unknown) else chains[0].candidates(target)
         return [Call(hook, Called.UNKNOWN, why.reason, INSUFFICIENT) for hook in hooks]
 
+    def _without_unmatched(
+        self, calls: Sequence[Call], event: Event, trace: Trace, reach: Reach, versions: LogVersions
+    ) -> Sequence[Call]:
+        """The calls of a deletecollection whose objects are not recorded: a webhook that matches none of those that it may have
+        listed was not called."""
+        possible = possible_deletions(event, versions, self._collections.listed(event))
+        found = [{named(call): call for call in self._calls(each, event, trace, reach)} for each in possible]
+        told = [[own[named(call)] for own in found if named(call) in own] for call in calls]
+        return [
+            own[0] if len(own) == len(found) > 0 and all(each.decision is Called.NOMATCH for each in own) else call
+            for call, own in zip(calls, told, strict=True)
+        ]
+
     def _chain_at(self, cluster: str, ts: datetime) -> Chain | None:
         """The webhooks that the log shows at a moment, where it is sure of them."""
         found = self._in_force.at(cluster, ts)
@@ -316,7 +334,7 @@ def _agreed(found: Sequence[Sequence[Call]]) -> list[Call]:
     by_name: dict[tuple[str, str, str], list[Call]] = {}
     for calls in found:
         for call in calls:
-            by_name.setdefault((call.hook.phase, call.hook.configuration, call.hook.webhook.name), []).append(call)
+            by_name.setdefault(named(call), []).append(call)
     agreed = []
     for calls in by_name.values():
         decisions = {(call.decision, call.second is True) for call in calls}

@@ -35,7 +35,7 @@ CASES: list[dict[str, Any]] = load_yaml((FOLDER / "calls.yaml").read_text())
 FILES: list[dict[str, Any]] = load_yaml((FOLDER / "files.yaml").read_text())
 STEP = timedelta(minutes=1)
 KINDS = {"pods": "Pod", "configmaps": "ConfigMap", "namespaces": "Namespace", "deployments": "Deployment", "events": "Event"}
-NAMESPACES = ("shop",)
+NAMESPACES = ("shop", "swept")
 
 
 def start_of(case: Mapping[str, Any]) -> datetime:
