@@ -20,6 +20,7 @@ from .exports import Expand, Found, joined, unstamped, unwrap_log_group, unwrap_
 from .finder import events_in_text, events_inside, is_other_log, may_hold_event
 from .gke import unwrap_log_entry, unwrap_row
 from .records import PREFIXED, form_of_record
+from .unreadable import unreadable_form
 
 RECORD_BYTES_MAX = 256 << 20  # one line; an event of an API server has at most some MiB
 _HEAD_BYTES = 200
@@ -168,10 +169,11 @@ def _split(value: bytes) -> list[bytes]:
 
 def not_an_audit_log(path: str, data: bytes, damage: str = "") -> InputError:
     """The error for a file that holds no audit event, with a description of its content."""
-    found = f"{what_is(data)} ({damage})" if damage else what_is(data)
+    name, way = unreadable_form(data) or (what_is(data), "")
+    found = f"{name} ({damage})" if damage else name
     return InputError(
         f"{path}: found {found}, wanted audit events",
-        "give a kube-apiserver audit log, or an export or a container log that holds its events; --format names the form of a file",
+        way or "give a kube-apiserver audit log, or an export or a container log that holds its events; --format names a form",
     )
 
 
