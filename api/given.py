@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from pipeline.admission.policies.refusing import refuse_errors
 from pipeline.manifests.files import manifests_of
 from pipeline.readiness.stage_flow import StageWalk
 from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
@@ -18,7 +19,6 @@ from pipeline.stages.registry import VALIDATING
 from pipeline.stages.stage import Stage
 
 from .beside_runs import keep_manifests
-from .commands.policies import refuse_errors
 from .context import Context
 
 Texts = Sequence[tuple[str, str]]

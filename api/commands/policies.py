@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -14,9 +15,12 @@ from pathlib import Path
 from api import asked_values
 from api.context import Context
 from ingest.errors import EvidenceError, InputError
-from pipeline.admission.policies import Policy, PolicySet, parse_policy_set, refused_expressions
+from pipeline.admission.policies import Policy, PolicySet, parse_policy_set, policy_from_object, refused_expressions
 from pipeline.admission.policies.compile import CompiledExpression
+from pipeline.admission.policies.decode import GROUP, POLICY
+from pipeline.admission.policies.refusing import refuse_errors
 from pipeline.manifests.files import text_of, texts_of
+from pipeline.manifests.stored import stored_versions
 from pipeline.replay import policies_as_of
 from pipeline.stages.registry import STAGES
 from queries import LakeReader, open_lake
@@ -27,13 +31,6 @@ STDIN = Path("-")
 _STDIN_NAME = "standard input"
 _KINDS_SHOWN = 3
 _NAMES_SHOWN = 3
-_PROBLEMS_SHOWN = 20
-_STORED = """
-    SELECT DISTINCT response_object::VARCHAR FROM events
-    WHERE api_group = 'admissionregistration.k8s.io' AND name = ? AND code < 300 AND coalesce(subresource, '') = ''
-        AND (response_object ->> '$.kind') = 'ValidatingAdmissionPolicy'
-    UNION
-    SELECT DISTINCT object::VARCHAR FROM objects WHERE kind = 'ValidatingAdmissionPolicy' AND name = ?"""
 
 
 def chosen_policies(
@@ -195,29 +192,24 @@ def refuse_uncompilable(
     refuse_errors([(each.source, each.error) for each in errors])
 
 
-def refuse_errors(errors: Sequence[tuple[str, str]]) -> None:
-    """Raise InputError with file and line of each expression, and its error, if there is any."""
-    if errors:
-        lines = [f"{source}: {error}" for source, error in errors[:_PROBLEMS_SHOWN]]
-        if len(errors) > _PROBLEMS_SHOWN:
-            lines.append(f"and {len(errors) - _PROBLEMS_SHOWN:,} more expressions that do not compile")
-        raise InputError("\n".join(lines))
-
-
 def _itself(policy: Policy) -> tuple[Policy, ...]:
     return (policy,)
 
 
 def stored_policies(lake: Path | None, name: str) -> tuple[Policy, ...]:
     """The versions of a policy that answers of API servers or snapshots show; none without a lake."""
+    with open_if_there(lake) as reader:
+        return () if reader is None else tuple(stored_versions(reader, GROUP, POLICY, name, policy_from_object))
+
+
+@contextmanager
+def open_if_there(lake: Path | None) -> Iterator[LakeReader | None]:
+    """A reader of a lake; None without a lake."""
     if lake is None or not (lake / "manifest.sqlite").exists():
-        return ()
-    reader = open_lake(lake)
-    try:
-        bodies = reader.connection.execute(_STORED, [name, name]).fetchall()
-    finally:
-        reader.close()
-    return tuple(policy for (body,) in bodies for policy in parse_policy_set([(name, body)]).policies)
+        yield None
+        return
+    with closing(open_lake(lake)) as reader:
+        yield reader
 
 
 def only(policies: PolicySet, names: set[str]) -> PolicySet:

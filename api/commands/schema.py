@@ -22,6 +22,7 @@ from pipeline.stages.schema.objects import unreadable as unreadable_object
 from .parts import options
 from .parts.schema_fields import fields, kind_of
 from .parts.schema_stored import dormant, stuck
+from .policies import open_if_there
 
 EXIT_REFUSED = 2
 _QUESTIONS = (
@@ -95,8 +96,8 @@ def command(
             raise InputError("found no object of the given definitions", "give files with objects of their kinds and versions")
         render([objects_table(facts)], output, limit=limit)
         return EXIT_REFUSED if any(each.outcome is Outcome.REFUSED for each in facts) else 0
-    with own.progress("checking definitions"):
-        found = [*map(unreadable, problems), *check_definitions(documents, version, strict)]
+    with own.progress("checking definitions"), open_if_there(own.lake) as reader:
+        found = [*map(unreadable, problems), *check_definitions(documents, version, strict, reader)]
     render([findings_table(found, len(documents), len(problems))], output, limit=limit)
     return EXIT_REFUSED if any(each.enforced for each in found) else 0
 

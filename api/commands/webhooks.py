@@ -18,6 +18,7 @@ from api.printing.page import page as page_of
 from api.printing.targets import check_file
 from ingest.counted import counted
 from ingest.errors import InputError
+from pipeline.admission.policies.refusing import refuse_errors
 from pipeline.manifests.files import manifests_of
 from pipeline.replay import Window
 from pipeline.runs import RunKind, RunStore
@@ -42,7 +43,7 @@ from .parts.webhook_migrate import migrate
 from .parts.webhook_tables import behaviour_table, latency_table
 from .parts.webhook_without import without_webhook
 from .parts.window import check_window
-from .policies import read_texts, refuse_errors
+from .policies import read_texts
 
 _TWO_TIMES = "give two times, as 2026-11-21T03:00:00Z..2026-11-21T04:00:00Z"
 

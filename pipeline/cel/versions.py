@@ -80,6 +80,12 @@ def differs_for_new(version: Version) -> bool:
     return stored.libraries != new.libraries or stored.macros != new.macros
 
 
+def why_refused(version: Version) -> str:
+    """Why a server refuses an expression that is new, and that it would evaluate if it were stored."""
+    server, earlier = (f"{major}.{minor}" for major, minor in (version, before(version)))
+    return f"a server of {server} compiles new expressions with the CEL of {earlier}, and only stored ones with its own"
+
+
 @cache
 def _release(version: Version, compatible: Version) -> Release:
     libraries = tuple(each for each in (standard.LIBRARY, *LIBRARIES) if each.present_in(version, compatible))

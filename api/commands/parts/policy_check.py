@@ -13,13 +13,15 @@ from api.given import given_of
 from api.printing.output import Column, Format, Table, render
 from ingest.errors import InputError
 from pipeline.admission.policies import PolicySet, parse_policy_set
+from pipeline.admission.policies.refusing import refuse_errors
 from pipeline.admission.policies.typecheck import CheckedRule, ExpressionWarning, checked_rules, expression_warnings
 from pipeline.manifests.files import text_of
 from pipeline.openapi import Schemas, built_in_documents
+from pipeline.stages.mutating.compiled import too_new_expressions
 from pipeline.stages.mutating.model import MutatingPolicy
 from pipeline.stages.registry import MUTATING
 
-from ..policies import checked_policies, read_texts
+from ..policies import checked_policies, open_if_there, read_texts
 
 _CRD = "CustomResourceDefinition"
 
@@ -43,6 +45,8 @@ def check(
     texts = read_texts(paths)
     read = given_of(texts, version)
     mutating: Sequence[MutatingPolicy] = read.rules_of(MUTATING).policies
+    with open_if_there(own.lake) as reader:
+        refuse_errors(too_new_expressions(mutating, version, reader))
     given = checked_policies(own, texts, version) if read.judges_policies else parse_policy_set(texts)
     schemas = schemas_of(given, openapi)
     found = [

@@ -7,10 +7,10 @@ expression may have compiled in the version in which its author wrote it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ...cel import CompileError, Environment, Program, ProgramError, types
 from ...cel.defects import defect_of
@@ -70,7 +70,7 @@ class CompiledPolicy:
     def __init__(self, policy: Policy, version: Version, defect: str = "", *, for_new: bool = False) -> None:
         """`defect` says why Hindcast could not compile the expressions; the policy then has no programs.
 
-        `for_new`: with the CEL for expressions that a write adds; only `refused_expressions` asks for it.
+        `for_new`: with the CEL for expressions that a write adds; see refusing.py.
         """
         self.policy = policy
         self.version = version
@@ -139,11 +139,20 @@ class CompiledPolicy:
 
         return straight_path(self)
 
+    def by_field(self) -> Iterator[tuple[str, CompiledExpression]]:
+        """Every expression with the name of its field, variables first: an API server compares expressions field by field."""
+        yield from (("variables", each) for each in self.variables.values())
+        yield from (("matchConditions", each) for each in self.match_conditions)
+        for each in self.validations:
+            yield "validations", each.expression
+            if each.message:
+                yield "messageExpression", each.message
+        yield from (("auditAnnotations", each) for each in self.audit_annotations)
+
     @property
     def expressions(self) -> tuple[CompiledExpression, ...]:
         """Every expression of the policy, variables first."""
-        checks = [part for each in self.validations for part in (each.expression, each.message) if part]
-        return (*self.variables.values(), *self.match_conditions, *checks, *self.audit_annotations)
+        return tuple(each for _, each in self.by_field())
 
     @property
     def errors(self) -> tuple[CompiledExpression, ...]:
@@ -151,20 +160,24 @@ class CompiledPolicy:
         return tuple(each for each in self.expressions if each.program is None)
 
 
+CompiledT = TypeVar("CompiledT", bound=CompiledPolicy)
+
+
 def compile_policy(policy: Policy, version: Version = DEFAULT) -> CompiledPolicy:
     """Compiles a policy as a server of this minor version has it in memory. Never raises: other policies keep their verdicts.
 
     A failure here that a server would not have makes the policy unknown for every request that it matches.
     """
+    return compiled_by(CompiledPolicy, policy, version)
+
+
+def compiled_by(kind: Callable[..., CompiledT], policy: object, version: Version) -> CompiledT:
+    """A policy, compiled by the class of its kind. Never raises: where its types nest too deep, or there is a defect
+    of Hindcast, and the policy has no programs."""
     try:
-        return on_fresh_stack(lambda: CompiledPolicy(policy, version))
+        return on_fresh_stack(lambda: kind(policy, version))
     except Exception as problem:
-        return CompiledPolicy(policy, version, not_compiled(problem))
-
-
-def not_compiled(problem: Exception) -> str:
-    """Why a policy has no programs: its types nest too deep, or there is a defect of Hindcast."""
-    return TOO_DEEP if isinstance(problem, NestingError) else defect_of(problem)
+        return kind(policy, version, TOO_DEEP if isinstance(problem, NestingError) else defect_of(problem))
 
 
 def _programs(expressions: Iterable[CompiledExpression]) -> list[Program]:

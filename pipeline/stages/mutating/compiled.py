@@ -6,18 +6,23 @@ Follows compilePolicy of kubernetes/apiserver pkg/admission/plugin/policy/mutati
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
-from ...admission.policies.compile import CompiledExpression, CompiledPolicy, not_compiled
+from queries import LakeReader
+
+from ...admission.policies.compile import CompiledExpression, CompiledPolicy, compiled_by
 from ...admission.policies.declarations import scope_for
+from ...admission.policies.decode import GROUP
 from ...admission.policies.limits import BUDGET, Limits
 from ...admission.policies.reads import reads_of
+from ...admission.policies.refusing import too_new
 from ...cel import DYN, STRING, CompileError, Environment, ObjectType, ProgramError, ResultTypeError, Type, list_of
 from ...cel.library import jsonpatch
 from ...cel.minors import DEFAULT
-from ...cel.stack import on_fresh_stack
+from ...manifests.stored import stored_versions
+from .decode import POLICY, policy_from_object
 from .model import MutatingPolicy, Mutation, PatchType
 
 Version = tuple[int, int]
@@ -48,13 +53,13 @@ class CompiledMutation:
 class CompiledMutating(CompiledPolicy):
     """A mutating policy ready for many requests. What it shares with a validating policy is compiled as there."""
 
-    def __init__(self, policy: MutatingPolicy, version: Version, defect: str = "") -> None:
+    def __init__(self, policy: MutatingPolicy, version: Version, defect: str = "", *, for_new: bool = False) -> None:
         """See CompiledPolicy."""
-        super().__init__(policy.rules, version, defect)
+        super().__init__(policy.rules, version, defect, for_new=for_new)
         self.mutating = policy
         variables = {name: each.program for name, each in self.variables.items() if each.program}
         types = tuple((name, program.result_type) for name, program in variables.items())
-        declared = _environment(version, policy.rules.param_kind is not None, types)
+        declared = _environment(version, policy.rules.param_kind is not None, types, for_new)
         takes_lists = version > _LAST_WITHOUT_LISTS
         self.mutations = tuple(
             self._compiled(each, declared, variables, takes_lists) for each in (() if defect else policy.mutations)
@@ -70,19 +75,31 @@ class CompiledMutating(CompiledPolicy):
         limits = Limits([(BUDGET, programs)], variables)
         return CompiledMutation(mutation, expression, roots & (_ROOTS | {"authorizer"}), limits, takes_lists)
 
-    @property
-    def errors(self) -> tuple[CompiledExpression, ...]:
-        """The expressions that do not compile."""
-        return (*super().errors, *(each.expression for each in self.mutations if each.expression.program is None))
+    def by_field(self) -> Iterator[tuple[str, CompiledExpression]]:
+        """See CompiledPolicy."""
+        yield from super().by_field()
+        yield from (("mutations", each.expression) for each in self.mutations)
 
 
 @lru_cache(maxsize=1024)
 def compile_mutating(policy: MutatingPolicy, version: Version = DEFAULT) -> CompiledMutating:
     """Compile a policy. Never raises: an expression that does not compile is an error at each request."""
-    try:
-        return on_fresh_stack(lambda: CompiledMutating(policy, version))
-    except Exception as problem:
-        return CompiledMutating(policy, version, not_compiled(problem))
+    return compiled_by(CompiledMutating, policy, version)
+
+
+def too_new_expressions(
+    policies: Iterable[MutatingPolicy], version: Version, reader: LakeReader | None = None
+) -> list[tuple[str, str]]:
+    """Where expressions of policies stand that an API server takes only if they are stored, and its words.
+
+    The lake of a reader may show them stored.
+    """
+    found: list[tuple[str, str]] = []
+    for policy in policies:
+        known = partial(stored_versions, reader, GROUP, POLICY, policy.name, policy_from_object) if reader else list[MutatingPolicy]
+        refused = too_new(CompiledMutating, policy, version, known, bool(policy.rules.resource_version))
+        found += [(each.source, each.error) for each in refused]
+    return found
 
 
 def _expression(mutation: Mutation, declared: Environment) -> CompiledExpression:
@@ -99,6 +116,6 @@ def _expression(mutation: Mutation, declared: Environment) -> CompiledExpression
 
 
 @lru_cache(maxsize=64)
-def _environment(version: Version, has_params: bool, variables: Sequence[tuple[str, Type]]) -> Environment:
+def _environment(version: Version, has_params: bool, variables: Sequence[tuple[str, Type]], for_new: bool) -> Environment:
     declared = scope_for(has_params=has_params, has_authorizer=True, variables=dict(variables), object_types=(OBJECT, JSON_PATCH))
-    return Environment(version, declared.variables, declared.object_types, jsonpatch.LIBRARY.functions)
+    return Environment(version, declared.variables, declared.object_types, jsonpatch.LIBRARY.functions, for_new=for_new)

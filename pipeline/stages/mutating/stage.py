@@ -12,6 +12,7 @@ from queries import LakeReader
 from ...admission.policies import compile_set
 from ...admission.policies.decode import GROUP
 from ...admission.policies.dispatch import CompiledSet
+from ...admission.policies.refusing import refuse_errors
 from ...authorization import OtherAuthorizers
 from ...history.event import BodyKind, Event, decode_json
 from ...manifests.documents import Document
@@ -26,6 +27,7 @@ from ..in_force import GivenChain
 from ..stage import Asked, Kind
 from .afterwards import Later, judge_later
 from .chain import Chain
+from .compiled import too_new_expressions
 from .decode import BINDING, POLICY, rules_of
 from .kinds import DEFINITION
 from .model import MutatingRules
@@ -69,6 +71,7 @@ class Mutating(GroupedStage[MutatingRules]):
         self, reader: LakeReader, rules: MutatingRules, asked: Asked
     ) -> tuple[Sequence[PlannedRule], int, Mapping[str, int]]:
         """See GroupedStage."""
+        refuse_errors(too_new_expressions(rules.policies, asked.kubernetes_version, reader))
         chain = Chain(rules, asked.kubernetes_version)
         walk = Walk(reader, asked.window, GivenChain(chain), asked.kubernetes_version)
         counts: Counter[tuple[str, str | None]] = Counter()

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from ingest.errors import InputError
+from queries import LakeReader
 
 from ...manifests.documents import Document
 from ...manifests.fields import Fields
-from .definition import API_VERSIONS, KIND, Definition, definition_of
+from ...manifests.stored import stored_versions
+from .definition import API_VERSIONS, GROUP, KIND, Definition, definition_of
 from .definition_check import definition_errors, stricter_errors, v1beta1_errors
 from .field_errors import ROOT, FieldError
 from .formats import Version
 from .places import place_of
 from .props import DecodeError
+from .rules import StoredRules
 from .structural import NotConvertibleError
 
 
@@ -52,8 +55,27 @@ def read_definition(document: Document) -> Definition:
         raise InputError(f"{document.where()}: not a {KIND}: {problem}", "an API server answers 400 to this file") from None
 
 
-def check_definitions(documents: Sequence[Document], version: Version, strict: bool = False) -> Iterator[Finding]:
+def stored_rules(reader: LakeReader | None, document: Document) -> StoredRules | None:
+    """The rules that a server surely has stored in a definition, as the lake of a reader shows.
+
+    If it shows none, a definition with a resourceVersion was read from a server, which has stored all of it: None.
+    """
+    metadata = Fields(document).object("metadata")
+    name = metadata.text("name", "") if metadata else ""
+    known = (
+        stored_versions(reader, GROUP, KIND, name, lambda found, source: read_definition(Document(found, source))) if reader else []
+    )
+    if not known and metadata and metadata.text("resourceVersion", ""):
+        return None
+    return StoredRules.of(each.schema for one in known for each in one.versions if each.schema)
+
+
+def check_definitions(
+    documents: Sequence[Document], version: Version, strict: bool = False, reader: LakeReader | None = None
+) -> Iterator[Finding]:
     """The findings of all definitions among documents. `strict` adds what the API server does not look for.
+
+    The lake of a reader shows which rules are not new.
 
     A definition that cannot be decoded is a finding of its own. A v1beta1 file cannot be created any more: that is its first
     finding, and what is not structural follows.
@@ -64,15 +86,15 @@ def check_definitions(documents: Sequence[Document], version: Version, strict: b
         except InputError as problem:
             yield unreadable(problem, _name_in(document.value))
             continue
-        for error in _errors(definition, version):
+        for error in _errors(definition, version, stored_rules(reader, document)):
             yield _finding(document, definition, error, True)
         for error in stricter_errors(definition) if strict else ():
             yield _finding(document, definition, error, False)
 
 
-def _errors(definition: Definition, version: Version) -> list[FieldError]:
+def _errors(definition: Definition, version: Version, stored: StoredRules | None) -> list[FieldError]:
     if not definition.is_v1beta1:
-        return definition_errors(definition, version)
+        return definition_errors(definition, version, stored)
     try:
         return v1beta1_errors(definition)
     except NotConvertibleError as problem:

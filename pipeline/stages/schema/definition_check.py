@@ -29,6 +29,7 @@ from .formats import Version as KubernetesVersion
 from .go_struct import schema_fields, schema_struct
 from .keywords import TotalCost, keyword_errors
 from .props import Props
+from .rules import NOTHING_STORED, Server, StoredRules
 from .structural import NotConvertibleError, convertible, incomplete_within, structural_errors
 from .version_check import column_errors, deprecation_errors, one_of, scale_errors, selectable_errors
 
@@ -40,9 +41,12 @@ _APPROVAL: Final = "api-approved.kubernetes.io"
 _PRESERVE: Final = "spec.preserveUnknownFields"
 
 
-def definition_errors(definition: Definition, kubernetes_version: KubernetesVersion = DEFAULT) -> list[FieldError]:
-    """The field errors of a new definition; empty if the API server creates it."""
-    found = [*_metadata(definition), *_spec(definition, kubernetes_version), *_stored_versions(definition), *_approval(definition)]
+def definition_errors(
+    definition: Definition, kubernetes_version: KubernetesVersion = DEFAULT, stored: StoredRules | None = NOTHING_STORED
+) -> list[FieldError]:
+    """The field errors of a definition that is written; empty if the API server takes it. Rules that it has `stored` are old."""
+    server = Server(kubernetes_version, stored)
+    found = [*_metadata(definition), *_spec(definition, server), *_stored_versions(definition), *_approval(definition)]
     if definition.preserves_unknown_fields:
         detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
         found.append(invalid(_PRESERVE, True, detail))
@@ -59,7 +63,7 @@ def _metadata(definition: Definition) -> Iterator[FieldError]:
         yield invalid("metadata.name", definition.name, 'must be spec.names.plural+"."+spec.group')
 
 
-def _spec(definition: Definition, kubernetes_version: KubernetesVersion) -> Iterator[FieldError]:
+def _spec(definition: Definition, server: Server) -> Iterator[FieldError]:
     if not definition.group:
         yield required("spec.group")
     elif problems := dns_subdomain(definition.group):
@@ -78,12 +82,12 @@ def _spec(definition: Definition, kubernetes_version: KubernetesVersion) -> Iter
     ):
         yield invalid(_PRESERVE, True, "must be false in order to use defaults in the schema")
     for number, each in enumerate(versions):
-        yield from _version(each, f"spec.versions[{number}]", shares, kubernetes_version)
+        yield from _version(each, f"spec.versions[{number}]", shares, server)
     yield from _version_set(definition, shares)
     yield from _names(definition)
     if shares.schema is not None:
         has_status = any(each.has_status for each in versions)
-        yield from schema_errors(shares.schema, "spec.validation", has_status, kubernetes_version)
+        yield from schema_errors(shares.schema, "spec.validation", has_status, server)
     if shares.subresources is not None:
         yield from scale_errors(shares.subresources.scale, "spec.subresources")
     for number, column in enumerate(shares.columns or ()):
@@ -114,14 +118,14 @@ def _subresources(version: Version) -> tuple[bool, bool, ScalePaths | None]:
     return version.has_subresources, version.has_status, version.scale
 
 
-def _version(version: Version, path: str, shares: _Shared, kubernetes_version: KubernetesVersion) -> Iterator[FieldError]:
+def _version(version: Version, path: str, shares: _Shared, server: Server) -> Iterator[FieldError]:
     if problems := dns_1035_label(version.name):
         yield invalid(child(path, "name"), version.name, ",".join(problems))
     warning = version.deprecation_warning
     if warning is not None:
         yield from deprecation_errors(version.deprecated, warning, child(path, "deprecationWarning"))
     if version.schema is not None and shares.schema is None:
-        yield from schema_errors(version.schema, child(path, "schema"), version.has_status, kubernetes_version)
+        yield from schema_errors(version.schema, child(path, "schema"), version.has_status, server)
     if shares.subresources is None:
         yield from scale_errors(version.scale, child(path, "subresources"))
     if shares.columns is None:
@@ -135,7 +139,7 @@ def _version(version: Version, path: str, shares: _Shared, kubernetes_version: K
             yield from selectable_errors(version.selectable_fields, version.schema, path, path)
 
 
-def schema_errors(schema: Props, path: str, has_status: bool, kubernetes_version: KubernetesVersion) -> list[FieldError]:
+def schema_errors(schema: Props, path: str, has_status: bool, server: Server) -> list[FieldError]:
     """The errors of one schema: its root, its structure, its defaults, its keywords and its rules."""
     where = child(path, "openAPIV3Schema")
     found = list(_root(schema, where, has_status)) if has_status else []
@@ -148,10 +152,10 @@ def schema_errors(schema: Props, path: str, has_status: bool, kubernetes_version
     except NotConvertibleError as problem:
         problems.append(invalid(where, "", str(problem)))
     else:
-        errors = structural_errors(schema, where) or default_errors(schema, where, kubernetes_version)
+        errors = structural_errors(schema, where) or default_errors(schema, where, server.version)
         found += errors
         total = None if errors else TotalCost()
-    found += keyword_errors(schema, where, kubernetes_version, total)
+    found += keyword_errors(schema, where, server, total)
     # The errors of the conversion repeat those of the keywords.
     found = found or problems
     return found if total is None else [*found, *total.errors(where)]

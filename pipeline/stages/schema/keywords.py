@@ -14,10 +14,9 @@ from typing import Any, Final
 from ...cel.checking.schema_types import SchemaType, escape
 from .field_errors import FieldError, GoText, child, forbidden, index, internal, invalid, key, not_supported, required
 from .field_paths import FieldPathError, field_path
-from .formats import Version
 from .go_struct import rule_struct
 from .props import Props, Rule
-from .rules import CompiledRule, cardinality_max, declared_type, node_rules
+from .rules import CompiledRule, Server, cardinality_max, declared_type, node_rules
 
 TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
@@ -64,7 +63,7 @@ class _Costs:
     """What costs and types depend on at one node: how many values there can be, and the total."""
 
     total: TotalCost
-    version: Version
+    server: Server
     cardinality: int | None = 1
     is_root: bool = True
     in_rule: bool = False
@@ -100,9 +99,9 @@ class _Found:
         self.cel += other.cel
 
 
-def keyword_errors(schema: Props, path: str, version: Version, total: TotalCost | None) -> list[FieldError]:
+def keyword_errors(schema: Props, path: str, server: Server, total: TotalCost | None) -> list[FieldError]:
     """The errors of a schema's keywords. With a `total`, its rules are compiled and their costs added."""
-    costs = None if total is None else _Costs(total, version, in_rule=bool(schema.rules))
+    costs = None if total is None else _Costs(total, server, in_rule=bool(schema.rules))
     found = _walk(schema, path, _Context(), True, costs)
     return found.schema + found.cel
 
@@ -305,7 +304,7 @@ def _compiled(node: Props, path: str, context: _Context, costs: _Costs) -> Itera
         yield internal(child(path, _VALIDATIONS), detail)
         return
     times = cardinality_max(type_) if costs.cardinality is None else costs.cardinality
-    for number, each in enumerate(node_rules(node, type_, costs.version)):
+    for number, each in enumerate(node_rules(node, type_, *costs.server)):
         where = index(child(path, _VALIDATIONS), number)
         yield from _rule_costs(each, where, times, costs.total)
         shown: Any = GoText(rule_struct(each.rule))

@@ -10,7 +10,7 @@ from typing import Any
 from ingest.errors import InputError
 
 from ...manifests.documents import Document
-from .checking import is_definition, read_definition
+from .checking import is_definition, read_definition, stored_rules
 from .definition_check import definition_errors
 from .field_errors import child, index
 from .formats import Version
@@ -52,7 +52,7 @@ def object_findings(documents: Sequence[Document], version: Version) -> Iterator
         except InputError as problem:
             yield unreadable(problem, _name(document.value))
             continue
-        refused = [] if definition.is_v1beta1 else definition_errors(definition, version)
+        refused = [] if definition.is_v1beta1 else definition_errors(definition, version, stored_rules(None, document))
         for each in definition.versions:
             key = (f"{definition.group}/{each.name}", definition.kind)
             try:

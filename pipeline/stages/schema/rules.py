@@ -5,9 +5,9 @@ Follows apiextensions-apiserver pkg/apiserver/schema/cel/{compilation,validation
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
 from ...cel import ast
 from ...cel.checking.check import check
@@ -18,6 +18,7 @@ from ...cel.environment import Environment
 from ...cel.errors import CompileError, ProgramError
 from ...cel.program import Program
 from ...cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, NULL, STRING, TIMESTAMP, TYPE, UINT, Type, optional_of
+from ...cel.versions import differs_for_new, why_refused
 from .field_paths import FieldPathError, field_path
 from .formats import Version
 from .props import Props, Rule
@@ -106,15 +107,58 @@ def _node(schema: Props, type_: SchemaType | None, version: Version, is_resource
     return NodeRules(schema, rules, properties, items, values, is_resource)
 
 
-def node_rules(schema: Props, type_: SchemaType | None, version: Version) -> tuple[CompiledRule, ...]:
-    """The rules of one node, over a `self` of this type."""
+class StoredRules(NamedTuple):
+    """The texts of the rules and the message expressions that a server has stored in a definition: the others are new."""
+
+    rules: frozenset[str] = frozenset()
+    messages: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, schemas: Iterable[Props]) -> StoredRules:
+        """Those of some schemas."""
+        found = [rule for schema in schemas for node in schema.nodes() for rule in node.rules]
+        return cls(frozenset(each.rule for each in found), frozenset(each.message_expression for each in found))
+
+
+NOTHING_STORED: Final = StoredRules()
+
+
+class Server(NamedTuple):
+    """A server that is asked to write a definition: its version, and what it has stored of it; None for all of it."""
+
+    version: Version
+    stored: StoredRules | None = NOTHING_STORED
+
+
+def node_rules(
+    schema: Props, type_: SchemaType | None, version: Version, stored: StoredRules | None = None
+) -> tuple[CompiledRule, ...]:
+    """The rules of one node, over a `self` of this type. A server that evaluates them has `stored` all of them: None."""
     if type_ is None:
         return tuple(CompiledRule(each, error="failed to convert to declType for CEL validation rules") for each in schema.rules)
     scoped = type_.type
     types = tuple(type_.object_types())
-    plain = Environment(version, {"self": scoped, "oldSelf": scoped}, types)
-    optional = Environment(version, {"self": scoped, "oldSelf": optional_of(scoped)}, types)
-    return tuple(_rule(each, optional if each.optional_old_self else plain, schema, type_) for each in schema.rules)
+    kept = stored if differs_for_new(version) else None
+    environments = {
+        (is_optional, for_new): Environment(version, {"self": scoped, "oldSelf": old}, types, for_new=for_new)
+        for is_optional, old in ((False, scoped), (True, optional_of(scoped)))
+        for for_new in ((False,) if kept is None else (False, True))
+    }
+
+    def compiled(rule: Rule) -> CompiledRule:
+        is_optional = bool(rule.optional_old_self)
+        found = _rule(rule, environments[is_optional, False], schema, type_)
+        if kept is None:
+            return found
+        new = _rule(rule, environments[is_optional, True], schema, type_)
+        why = f"\n{why_refused(version)}"
+        if rule.rule not in kept.rules and new.error and not found.error:
+            return replace(found, error=new.error + why)
+        if rule.message_expression not in kept.messages and new.message_error and not found.message_error:
+            return replace(found, message_error=new.message_error + why)
+        return found
+
+    return tuple(map(compiled, schema.rules))
 
 
 def _rule(rule: Rule, environment: Environment, schema: Props, type_: SchemaType) -> CompiledRule:

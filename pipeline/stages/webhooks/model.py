@@ -72,6 +72,17 @@ class Place:
     position: int
 
 
+def conditions_of(configuration: Configuration, webhook: Webhook) -> Policy:
+    """The match conditions of a webhook. The API server has one thing for those of webhooks and policies, so a policy of conditions
+    alone holds them."""
+    return Policy(
+        f"{configuration.name}/{webhook.name}",
+        webhook.criteria,
+        match_conditions=webhook.match_conditions,
+        failure_policy=webhook.failure_policy,
+    )
+
+
 class CompiledWebhook:
     """A webhook ready for many requests."""
 
@@ -81,16 +92,7 @@ class CompiledWebhook:
         self.phase = configuration.phase
         self.place = Place(configuration.name, position)
         self.matcher = Matcher(self.webhook.criteria)
-        # Match conditions of webhooks and of policies are one thing in the API server, so a policy of conditions alone holds them.
-        self.conditions: CompiledPolicy = compile_policy(
-            Policy(
-                f"{configuration.name}/{self.webhook.name}",
-                self.webhook.criteria,
-                match_conditions=self.webhook.match_conditions,
-                failure_policy=self.webhook.failure_policy,
-            ),
-            version,
-        )
+        self.conditions: CompiledPolicy = compile_policy(conditions_of(configuration, self.webhook), version)
 
     @cached_property
     def selects_objects(self) -> bool:

@@ -9,8 +9,12 @@ from typing import Any, TypeAlias
 
 from queries import LakeReader
 
+from ...admission.policies.compile import CompiledPolicy
+from ...admission.policies.model import Policy
+from ...admission.policies.refusing import refuse_errors, too_new
 from ...authorization import OtherAuthorizers
 from ...manifests.documents import Document
+from ...manifests.stored import stored_versions
 from ...replay.authorizers import other_authorizers
 from ...runs.plan import PlannedRule, plain
 from ...runs.verdict import Row
@@ -20,8 +24,8 @@ from ..grouped import GroupedPlan, GroupedStage, Judging
 from ..in_force import GivenChain
 from ..stage import Asked, Kind
 from .calling import Call
-from .decode import configurations_of
-from .model import GROUP, Chain, Configuration, Phase
+from .decode import configuration_from_object, configurations_of
+from .model import GROUP, Chain, Configuration, Phase, conditions_of
 from .readiness import WebhookReadiness
 from .sql import statement
 from .trace import Trace
@@ -62,6 +66,8 @@ class Webhooks(GroupedStage[Rules]):
 
     def groups(self, reader: LakeReader, rules: Rules, asked: Asked) -> tuple[Sequence[PlannedRule], int, Mapping[str, int]]:
         """See GroupedStage."""
+        if not isinstance(rules, AsRecorded):
+            refuse_errors([each for one in rules for each in too_new_conditions(one, asked.kubernetes_version, reader)])
         walk = Walk(reader, asked.window, _chains(rules, asked.kubernetes_version), asked.kubernetes_version, is_plan=True)
         counts: Counter[tuple[str, str]] = Counter()
         for item in walk.classes:
@@ -78,6 +84,19 @@ class Webhooks(GroupedStage[Rules]):
     def judging(self, reader: LakeReader, plan: GroupedPlan[Rules]) -> Judging:
         """See GroupedStage."""
         return _Calls(reader, plan)
+
+
+def too_new_conditions(configuration: Configuration, version: tuple[int, int], reader: LakeReader) -> list[tuple[str, str]]:
+    """Where match conditions stand that an API server takes only if they are stored, and the lake does not show that."""
+
+    def stored() -> list[Policy]:
+        known = stored_versions(reader, GROUP, configuration.phase.kind, configuration.name, configuration_from_object)
+        return [conditions_of(one, each) for one in known for each in one.webhooks]
+
+    was_read = bool((configuration.written.get("metadata") or {}).get("resourceVersion"))
+    own = [conditions_of(configuration, each) for each in configuration.webhooks]
+    found = (each for one in own for each in too_new(CompiledPolicy, one, version, stored, was_read))
+    return [(each.source, each.error) for each in found]
 
 
 def _chains(rules: Rules, version: tuple[int, int]) -> GivenChain[Chain] | None:

@@ -9,16 +9,18 @@ from datetime import datetime
 from typing import Any
 
 from ingest.errors import InputError
+from queries import LakeReader
 
 from ....manifests.documents import Document
 from ....replay.worlds import Worlds
 from ....request import Known, Unknown
-from ..checking import is_definition, read_definition
+from ..checking import is_definition, read_definition, stored_rules
 from ..definition import API_VERSIONS, KIND, Definition, definition_of
 from ..definition_check import definition_errors, v1beta1_errors
 from ..field_errors import FieldError
 from ..formats import Version
 from ..props import DecodeError
+from ..rules import StoredRules
 from ..structural import NotConvertibleError
 from .outcome import NO_OLD_DEFINITION
 from .served import Served
@@ -54,13 +56,16 @@ def given_of(documents: Sequence[Document]) -> Given:
     return Given(found)
 
 
-def served_of(documents: Sequence[Document], version: Version) -> dict[str, Served]:
-    """Compiled definitions by PLURAL.GROUP. Raises InputError for one that an API server of this version refuses."""
+def served_of(documents: Sequence[Document], version: Version, reader: LakeReader | None = None) -> dict[str, Served]:
+    """Compiled definitions by PLURAL.GROUP. Raises InputError for one that an API server of this version refuses.
+
+    With the reader of a lake they are to be written there. Without one they are stored already.
+    """
     found = {}
     for document in documents:
         definition = read_definition(document)
         try:
-            errors = _errors(definition, version)
+            errors = _errors(definition, version, None if reader is None else stored_rules(reader, document))
         except NotConvertibleError as problem:
             raise InputError(f"{document.where()}: {definition.name}: {problem}", "see `hindcast schema check`") from None
         if errors:
@@ -74,10 +79,10 @@ def served_of(documents: Sequence[Document], version: Version) -> dict[str, Serv
     return found
 
 
-def _errors(definition: Definition, version: Version) -> list[FieldError]:
+def _errors(definition: Definition, version: Version, stored: StoredRules | None) -> list[FieldError]:
     """Why a definition cannot be replayed. A v1beta1 file that prunes means the same in v1, so it counts as written there."""
     if not definition.is_v1beta1:
-        return definition_errors(definition, version)
+        return definition_errors(definition, version, stored)
     found = v1beta1_errors(definition)
     return found if definition.preserves_unknown_fields else found[1:]
 
