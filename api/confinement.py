@@ -78,21 +78,25 @@ def bounded_memory(memory_bytes_max: int) -> Iterator[None]:
             resource.setrlimit(resource.RLIMIT_DATA, (before, hard))
 
 
-def confine(memory_bytes_max: int, seconds_max: float, output_bytes_max: int) -> None:
+def confine(memory_bytes_max: int, processor_seconds_max: int, output_bytes_max: int) -> None:
     """Bound the memory of this process and of each that it starts, its processor time, and the size of a file that it writes.
 
-    A process beyond its memory gets a MemoryError, or the kernel ends it. The bound on processor time ends a process whose
-    supervisor is gone.
+    A process beyond its memory gets a MemoryError, or the kernel ends it. SIGXCPU ends one beyond its processor time.
     """
     _lower(resource.RLIMIT_DATA, memory_bytes_max)
-    _lower(resource.RLIMIT_CPU, int(seconds_max * (os.cpu_count() or 1)) + 1)
+    _lower(resource.RLIMIT_CPU, processor_seconds_max, more=1)
     _lower(resource.RLIMIT_FSIZE, output_bytes_max)  # a larger file raises EFBIG: Python ignores the signal
     _lower(resource.RLIMIT_CORE, 0)
 
 
-def _lower(kind: int, most: int) -> None:
-    """Set a limit, but never above one in force."""
+def processor_seconds(seconds_max: float) -> int:
+    """The processor time that a process can use in so many seconds on this machine, with all of its threads."""
+    return int(seconds_max * (os.cpu_count() or 1)) + 1
+
+
+def _lower(kind: int, most: int, more: int = 0) -> None:
+    """Set a limit, but never above one in force. With `more`, the kernel sends a signal that says why before it kills."""
     _, hard = resource.getrlimit(kind)
-    limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    limits = [limit if hard == resource.RLIM_INFINITY else min(limit, hard) for limit in (most, most + more)]
     with suppress(OSError, ValueError):  # a system without such a limit
-        resource.setrlimit(kind, (limit, limit))
+        resource.setrlimit(kind, (limits[0], limits[1]))

@@ -27,9 +27,9 @@ from .sources.reviews import event_of_review
 
 # A batch of an API server has a third of this size. The storing thread takes smaller lists apart itself, in a fraction of a second.
 APART_BYTES = 4 * 1024 * 1024
-SECONDS_MAX = 20.0  # an API server gives up after 30 s
+PROCESSOR_SECONDS_MAX = 20.0
+WAIT_SECONDS_MAX = 25.0  # an API server gives up after 30 s
 MEMORY_BYTES_MAX = 2 * 1024**3
-_GRACE_SECONDS = 5.0
 _NICENESS = 5
 _FAULTS = (NotAnEventListError, TooMuchError)
 _LENGTH = struct.Struct("<Q")
@@ -69,28 +69,33 @@ def take_review(body: bytes | bytearray, received_ts: float, redactor: Redactor 
 class Apart:
     """Runs at most `processes_max` processes at one time; other threads wait for a free one. Thread-safe."""
 
-    def __init__(self, redactor: Redactor | None, processes_max: int = 2, seconds_max: float = SECONDS_MAX) -> None:
+    def __init__(self, redactor: Redactor | None, processes_max: int = 2, seconds_max: float = PROCESSOR_SECONDS_MAX) -> None:
         self._redactor = redactor
         self._free = threading.BoundedSemaphore(processes_max)
         self._lock = threading.Lock()
         self._idle: list[subprocess.Popen[bytes]] = []
         self._seconds_max = seconds_max
+        self._wait_seconds_max = WAIT_SECONDS_MAX
 
     def take_apart(self, body: bytes | bytearray, items_max: int | None) -> Taken:
-        """Like the function of this name; raises TooMuchError as well when the process takes too long or too much memory.
+        """Like the function of this name; raises TooMuchError as well when it takes too much processor time or memory.
 
-        Raises LakeError when no process can be started.
+        Raises LakeError when no process can be started, or when a busy machine does not let it end in time: try again later.
         """
         with self._free:
             process = self._process()
             try:
-                answer = _asked(process, body, (items_max, self._redactor, self._seconds_max))
+                answer = _asked(process, body, (items_max, self._redactor, self._seconds_max), self._wait_seconds_max)
             except (OSError, EOFError) as error:
                 process.kill()
                 process.wait()
                 _close(process)
+                if isinstance(error, TimeoutError):
+                    raise LakeError(
+                        "the machine is too busy to take a large list apart", "the sender tries again by itself"
+                    ) from None
                 raise TooMuchError(
-                    f"taking the list apart took more than {self._seconds_max:.0f} s or {MEMORY_BYTES_MAX} bytes of memory",
+                    f"taking the list apart took more than {self._seconds_max:.0f} s of work or {MEMORY_BYTES_MAX} bytes of memory",
                     "set a smaller --audit-webhook-batch-max-size",
                 ) from error
             with self._lock:
@@ -125,17 +130,31 @@ class Apart:
 
 
 def _asked(
-    process: subprocess.Popen[bytes], body: bytes | bytearray, how: tuple[int | None, Redactor | None, float]
+    process: subprocess.Popen[bytes],
+    body: bytes | bytearray,
+    how: tuple[int | None, Redactor | None, float],
+    wait_seconds_max: float,
 ) -> Taken | tuple[int, str, str]:
+    """The answer of a process. Raises TimeoutError if it was killed because that took too long, OSError or EOFError if it ended."""
     assert process.stdin is not None
     assert process.stdout is not None
-    # A process that does not end by itself is killed; the read of its answer then fails.
-    alarm = threading.Timer(how[2] + _GRACE_SECONDS, process.kill)
+    is_late = threading.Event()
+
+    def end() -> None:
+        is_late.set()
+        process.kill()
+
+    # The read of a killed process's answer fails.
+    alarm = threading.Timer(wait_seconds_max, end)
     alarm.start()
     try:
         _send(process.stdin, pickle.dumps(how), body)
         answer: Taken | tuple[int, str, str] = pickle.loads(_received(process.stdout))
         return answer
+    except (OSError, EOFError):
+        if is_late.is_set():
+            raise TimeoutError from None
+        raise
     finally:
         alarm.cancel()
 
@@ -171,15 +190,15 @@ def _exactly(pipe: IO[bytes], size: int) -> bytearray:
 
 
 def main(requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Take lists apart until the pipe closes. The alarm ends the process whatever it does, even after its server is gone."""
+    """Take lists apart until the pipe closes. Its timer counts processor time, and ends the process whatever it does."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
     while True:
         try:
             items_max, redactor, seconds_max = pickle.loads(_received(requests))
         except EOFError:
             return
-        signal.setitimer(signal.ITIMER_REAL, seconds_max)
+        signal.setitimer(signal.ITIMER_PROF, seconds_max)
         body = _received(requests)
         answer: Any
         try:
@@ -190,7 +209,7 @@ def main(requests: IO[bytes], answers: IO[bytes]) -> None:
         text = io.BytesIO()
         pickle.dump(answer, text, pickle.HIGHEST_PROTOCOL)
         del answer
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         with suppress(BrokenPipeError):
             _send(answers, text.getbuffer())  # type: ignore[arg-type]
 

@@ -30,7 +30,7 @@ from .. import priorities
 from ..ask.json_values import json_bytes
 from ..asked_values import parse_version
 from ..commands.policies import posted_policies
-from ..confinement import confine
+from ..confinement import confine, processor_seconds
 from ..errors import TooCostlyError, classify
 from ..exhausted import wants_memory
 from ..given import given_of
@@ -49,7 +49,7 @@ def main() -> int:
     os.nice(priorities.REPLAY)
     order = json.loads(sys.stdin.buffer.readline())
     threading.Thread(target=end_with_pipe, daemon=True).start()
-    confine(order["memory_bytes_max"], order["seconds_max"], ANSWER_BYTES_MAX)
+    confine(order["memory_bytes_max"], processor_seconds(order["seconds_max"]), ANSWER_BYTES_MAX)
     try:
         return _write({"explanations": explanations(order)})
     except HindcastError as error:

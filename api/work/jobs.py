@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import structlog
@@ -26,6 +26,7 @@ import structlog
 from pipeline.authorization import OtherAuthorizers
 from pipeline.cel.minors import DEFAULT
 
+from ..confinement import processor_seconds
 from ..errors import BusyError, NotFoundError, TooCostlyError, error_of
 from . import forks
 from .forks import Forked
@@ -34,9 +35,8 @@ from .shares import Shares, Turn
 WAITING_MAX = 16
 # Finished jobs that are remembered; their runs stay in the lake.
 REMEMBERED_MAX = 200
-# How many processes at one time only read manifests, and for how long.
+# How many processes at one time only read manifests.
 CHECKS_AT_ONCE = 2
-CHECK_SECONDS_MAX = 30.0
 # Where long replays hold all slots, how long a replay may take to be over before it waits for one of them.
 FIRST_SECONDS = 15.0
 _LINE_BYTES_MAX = 1 << 20
@@ -107,10 +107,10 @@ class Order:
         return hashlib.sha256(self.gate).hexdigest()[:16]
 
     def line(
-        self, lake: Path, memory_bytes_max: int, seconds_max: float, output_bytes_max: int, *, is_check: bool = False
+        self, lake: Path, memory_bytes_max: int, processor_seconds_max: int, output_bytes_max: int, *, is_check: bool = False
     ) -> bytes:
         """A Task as JSON, with its resource limits, as a job's process reads it."""
-        return msgspec.json.encode(Task(str(lake), memory_bytes_max, seconds_max, output_bytes_max, self, is_check))
+        return msgspec.json.encode(Task(str(lake), memory_bytes_max, processor_seconds_max, output_bytes_max, self, is_check))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +119,17 @@ class Task:
 
     lake: str
     memory_bytes_max: int
-    seconds_max: float
+    processor_seconds_max: int
     output_bytes_max: int
     order: Order
     is_check: bool = False
+
+
+class CheckTime(NamedTuple):
+    """How much processor time the reading of manifests may take, and how long it may wait for it on a busy machine."""
+
+    processor_seconds_max: int = 30
+    seconds_max: float = 300.0
 
 
 @dataclass(slots=True)
@@ -179,6 +186,7 @@ class Jobs:
         self._seconds_max = seconds_max
         self._memory_bytes_max = memory_bytes_max
         self._output_bytes_max = output_bytes_max
+        self._check_time = CheckTime()
         self._checks = asyncio.Semaphore(CHECKS_AT_ONCE)
         self._shares = Shares(running_max, FIRST_SECONDS)
         self._jobs: dict[str, Job] = {}
@@ -186,21 +194,26 @@ class Jobs:
     async def check(self, order: Order) -> None:
         """Raise the error of manifests that no replay can judge by, before a job exists: its answer does not depend on free slots.
 
-        A process of its own reads them, within the bounds of a job.
+        A process of its own reads them, within the bounds of a job. Raises TooCostlyError if they are too much work, and BusyError
+        if the machine has too much other work.
         """
-        line = order.line(self._lake, self._memory_bytes_max, CHECK_SECONDS_MAX, self._output_bytes_max, is_check=True)
+        work, wait = self._check_time
+        line = order.line(self._lake, self._memory_bytes_max, work, self._output_bytes_max, is_check=True)
         async with self._checks:
             try:
-                async with asyncio.timeout(CHECK_SECONDS_MAX):
+                async with asyncio.timeout(wait):
                     process = await forks.start(forks.REPLAYER, line + b"\n", _LINE_BYTES_MAX)
                     try:
                         told = [json.loads(line) async for line in process.answer]
-                        await process.wait()
+                        code = await process.wait()
                     finally:
                         await _end(process)
             except TimeoutError:
-                hint = "send fewer, or send them again when the server is less busy"
-                raise TooCostlyError(f"reading the manifests took longer than {CHECK_SECONDS_MAX:g} s", hint) from None
+                raise BusyError(
+                    f"the manifests were not read within {wait:g} s", "send them again when the server is less busy"
+                ) from None
+        if code == -signal.SIGXCPU:
+            raise TooCostlyError(f"reading the manifests took more than {work} s of processor time", "send fewer at a time")
         for error in (each["error"] for each in told if "error" in each):
             raise error_of(error["code"], error["message"], error["hint"])
 
@@ -319,7 +332,8 @@ class Jobs:
 
     async def _follow(self, job: Job) -> None:
         """One run of a job's process."""
-        line = job.order.line(self._lake, self._memory_bytes_max, self._seconds_max, self._output_bytes_max)
+        processor_seconds_max = processor_seconds(self._seconds_max)
+        line = job.order.line(self._lake, self._memory_bytes_max, processor_seconds_max, self._output_bytes_max)
         process = await forks.start(forks.REPLAYER, line + b"\n", _LINE_BYTES_MAX)
         try:
             async for line in process.answer:

@@ -24,6 +24,8 @@ TOKEN_VARIABLE = "HINDCAST_TOKEN"
 _GATES = "/api/v1/gates"
 _REPLAYS = "/api/v1/replays"
 _SILENT_SECONDS_MAX = 60.0
+# A busy server may need longer to read the manifests of a gate before it answers: see jobs.CheckTime.
+_READING_SECONDS_MAX = 360.0
 _PAUSE_SECONDS = 1.0
 # How long a server may be away while it works: its query process may restart, or a proxy may lose a connection.
 _AWAY_SECONDS_MAX = 60.0
@@ -123,8 +125,9 @@ class Server:
         handlers: list[urllib.request.BaseHandler] = [_NoRedirects()]
         if self.tls is not None:
             handlers.append(urllib.request.HTTPSHandler(context=self.tls))
+        seconds = _SILENT_SECONDS_MAX if body is None else _READING_SECONDS_MAX
         try:
-            with urllib.request.build_opener(*handlers).open(request, timeout=_SILENT_SECONDS_MAX) as response:
+            with urllib.request.build_opener(*handlers).open(request, timeout=seconds) as response:
                 found: bytes = response.read(_ANSWER_BYTES_MAX + 1)
         except urllib.error.HTTPError as error:
             with error:

@@ -64,7 +64,7 @@ def main() -> int:
     os.nice(priorities.REPLAY)
     task = msgspec.json.decode(sys.stdin.buffer.readline(), type=Task)
     threading.Thread(target=end_with_pipe, daemon=True).start()
-    confine(task.memory_bytes_max, task.seconds_max, task.output_bytes_max)
+    confine(task.memory_bytes_max, task.processor_seconds_max, task.output_bytes_max)
     try:
         with telling_waits(lambda sentence: _tell(waits_for=sentence)):
             (_check if task.is_check else _replay)(task)

@@ -18,6 +18,7 @@ import pytest
 from api.cli import run
 from api.posted import BYTES_MAX, check_posted
 from api.settings import Settings
+from api.work.jobs import CheckTime
 from ingest.errors import InputError
 from pipeline.admission.policies import load_policy_set, parse_policy_set
 from pipeline.replay import Window, plan_replay, run_replay
@@ -330,6 +331,22 @@ def test_a_line_that_is_too_long_ends_the_job(lake: Path, monkeypatch: pytest.Mo
     assert job["state"] == "failed"
     assert job["error"]["message"] == "what the replay's process told cannot be understood"
     assert events.count("event: replay") == 1
+
+
+@pytest.mark.parametrize(
+    ("bounds", "text", "status", "found"),
+    [
+        # A busy machine is not the sender's mistake.
+        (CheckTime(60, 0.0), registry(), 429, "were not read within 0 s"),
+        (CheckTime(1, 600.0), "- 1\n" * 195_000, 422, "took more than 1 s of processor time"),
+    ],
+)
+def test_reading_manifests_is_bounded_by_its_own_work(lake: Path, bounds: CheckTime, text: str, status: int, found: str) -> None:
+    with QueryClient(Settings(lake=lake)) as client:
+        client.app.state.jobs._check_time = bounds
+        answer = client.send("POST", "/replays", params=SHORT, headers=YAML, content=text)
+        assert client.get("/replays")["rows"] == []
+    assert (answer.status_code, found in answer.json()["error"]["message"]) == (status, True), answer.text
 
 
 def test_a_replay_without_enough_memory_says_so(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -352,6 +352,20 @@ def test_a_list_that_costs_too_much_time_is_refused_and_the_next_is_taken() -> N
         hurried.close()
 
 
+def test_a_list_for_which_the_machine_is_too_busy_is_refused_for_now(bench: Bench) -> None:
+    bench.sink._apart._wait_seconds_max = 0.0
+    body = event_list([b'"' + b"x" * APART_BYTES + b'"', event(1)])
+    try:
+        refused = bench.sink.accept("lab-1", body, 1.0)
+        assert isinstance(refused, Refused)
+        assert (refused.reason, refused.status) == ("busy", 503)
+        assert "too busy to take a large list apart" in refused.message
+        bench.sink._apart._wait_seconds_max = 600.0
+        assert bench.sink.accept("lab-1", body, 1.0) == Accepted(1, 1)
+    finally:
+        bench.sink.close()
+
+
 @pytest.mark.parametrize(
     ("number", "reason"),
     [
