@@ -42,7 +42,7 @@ PROVEN_APART = timedelta(seconds=5)
 # An auditID that so many events share identifies nothing, and to compare all of them would take long.
 SHARED_MAX = 32
 
-_IN_URI = r"^/apis/(?P<group>[^/?]+)"
+IN_URI = r"^/apis/(?P<group>[^/?]+)"
 _SAME = ("audit_id", "stage", "verb", "request_uri", "code", "api_group", "resource", "subresource", "namespace")
 _USER = ("user_name", "user_uid", "user_groups", "user_extra", "impersonated_user")
 # The remarks of ingestion on an event that had a body.
@@ -80,7 +80,7 @@ class Folding:
 def candidates(table: pa.Table) -> list[int]:
     """Which events are of API groups that kube-apiserver may proxy: their row numbers."""
     unnamed = pc.if_else(pc.is_null(table["api_group"]), table["request_uri"], pa.scalar(None, pa.string()))
-    groups = pc.coalesce(table["api_group"], pc.struct_field(pc.extract_regex(unnamed, _IN_URI), "group"))
+    groups = pc.coalesce(table["api_group"], pc.struct_field(pc.extract_regex(unnamed, IN_URI), "group"))
     proxied = pc.and_(pc.is_valid(groups), pc.invert(pc.is_in(groups, value_set=pa.array(BUILT_IN_GROUPS, pa.string()))))
     numbers: list[Any] = pc.indices_nonzero(proxied).to_pylist()
     return numbers

@@ -7,8 +7,10 @@ without it. What is derived from files (counts, kept fields, histories) therefor
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from .aggregated import SHARED_MAX, Folding, Row, candidates, repeated, without
+from .aggregated import BUILT_IN_GROUPS, IN_URI, SHARED_MAX, Folding, Row, candidates, fold_table, repeated, without
+from .engine import engine_cursor
+from .lake import Lake
 from .lake_writer import LakeWriter
-from .maintain import DamagedFileError, refuse_damaged
+from .maintain import Compacted, DamagedFileError, compact_unit, refuse_damaged
 from .manifest import DataFile
+from .published.target import is_url
 from .reviewed import CONNECTS, LONGEST, REVIEWED, WRITES, joined
 
 # Two servers answer one request at nearly the same time. Events of its earlier stages may lie further back.
@@ -50,6 +55,14 @@ FROM (
 ORDER BY filename, file_row_number"""
 # What the manifest notes of a cluster with reviews.
 REVIEWS_MARK = "reviews:"
+# The files whose events of proxied groups share auditID and stage with another one.
+_REPEATING = """
+WITH proxied AS (
+    SELECT filename, audit_id, stage FROM read_parquet($files, hive_partitioning = false, filename = true)
+    WHERE coalesce(api_group, nullif(regexp_extract(request_uri, $in_uri, 1), '')) NOT IN (FROM unnest($built_in))
+)
+SELECT DISTINCT filename FROM proxied
+    SEMI JOIN (SELECT audit_id, stage FROM proxied GROUP BY ALL HAVING count(*) > 1) USING (audit_id, stage)"""
 
 
 @dataclass(slots=True)
@@ -208,6 +221,40 @@ def _writes(table: pa.Table) -> list[int]:
     """The numbers of the events that may have a review, and of the reviews."""
     rows = zip(*(table[name].to_pylist() for name in ("stage", "verb", "subresource")), strict=True)
     return [n for n, (stage, verb, sub) in enumerate(rows) if stage == "ResponseComplete" and (verb in WRITES or sub in CONNECTS)]
+
+
+def unfolded(lake: Lake) -> Iterator[tuple[list[DataFile], int]]:
+    """The files of each cluster and day that hold pairs, and how many events folding takes from them.
+
+    Only lakes of earlier versions have such files. Damaged files and those in an object store are left out.
+    """
+    files = sorted(lake.manifest.files("events"), key=lambda file: (file.cluster, file.dt, file.path))
+    for _, day in groupby(files, key=lambda file: (file.cluster, file.dt)):
+        with closing(engine_cursor()) as connection:
+            sharing = _repeating(connection, {place: file for file in day if not is_url(place := str(lake.located(file)))})
+        if not sharing:
+            continue
+        table = pa.concat_tables([pq.read_table(place, partitioning=None) for place in sharing])
+        if left_out := table.num_rows - fold_table(table).num_rows:
+            yield [*sharing.values()], left_out
+
+
+def fold_stored(writer: LakeWriter, now_ts: float, done: Compacted) -> None:
+    """Write the files again that hold pairs, with one event of each; adds to `done`. `now_ts` is seconds since the epoch."""
+    for files, _ in list(unfolded(writer.lake)):
+        compact_unit(writer, files, now_ts, done)
+
+
+def _repeating(connection: duckdb.DuckDBPyConnection, files: dict[str, DataFile]) -> dict[str, DataFile]:
+    """Those files of one cluster and day that may hold pairs, by their places."""
+    if not files:
+        return {}
+    given = {"files": list(files), "in_uri": IN_URI, "built_in": list(BUILT_IN_GROUPS)}
+    try:
+        found = {name for (name,) in connection.execute(_REPEATING, given).fetchall()}
+    except (duckdb.IOException, duckdb.InvalidInputException):
+        return {}  # `doctor` names a damaged file.
+    return {place: file for place, file in files.items() if place in found}
 
 
 def _of_others(stored: Sequence[Row], new: Sequence[Row]) -> list[Row]:

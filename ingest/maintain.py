@@ -79,7 +79,7 @@ def compact(
         is_over = unit[0].dt < today and (len(unit) > 1 or not unit[0].compacted)
         if len(unit) >= files_min or is_over:
             try:
-                _compact_unit(writer, unit, now_ts, done)
+                compact_unit(writer, unit, now_ts, done)
             except DamagedFileError as error:
                 damaged.append(error)
             if stopped():
@@ -149,7 +149,8 @@ def _units(lake: Lake, damaged: list[DamagedFileError]) -> Iterator[list[DataFil
             yield unit
 
 
-def _compact_unit(writer: LakeWriter, unit: list[DataFile], now_ts: float, done: Compacted) -> None:
+def compact_unit(writer: LakeWriter, unit: list[DataFile], now_ts: float, done: Compacted) -> None:
+    """Make one file of some of a cluster and day, and add to `done`. Raises DamagedFileError, LakeError."""
     lake = writer.lake
     for file in unit:
         refuse_damaged(lake, file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from ingest.counted import counted
 from ingest.errors import LakeError
+from ingest.folding import unfolded
 from ingest.lake import Lake
 from ingest.maintain import verify
 from ingest.quarantine import quarantine_heads
@@ -175,6 +177,28 @@ def clock_findings(lake: Lake, now: datetime) -> Iterator[Finding]:
             "",
             "a clock may have jumped; retention counts from the earlier day until events of three days follow",
             "correct the clock if it is wrong",
+        )
+
+
+def twice_findings(lake: Lake) -> Iterator[Finding]:
+    """Requests to aggregated APIs that a lake of an earlier version holds twice; this reads auditIDs and groups of all events."""
+    counts: Counter[str] = Counter()
+    days: defaultdict[str, list[str]] = defaultdict(list)
+    for files, count in unfolded(lake):
+        counts[files[0].cluster] += count
+        days[files[0].cluster].append(files[0].dt)
+    for cluster, count in counts.items():
+        yield Finding(
+            Severity.NOTE,
+            cluster,
+            "counted_twice",
+            count,
+            f"{count:,} events of requests to aggregated APIs that are stored twice",
+            None,
+            None,
+            f"{min(days[cluster])} to {max(days[cluster])}",
+            "an earlier version of Hindcast stored the events of both servers, so reports and replays count these requests twice",
+            "run `hindcast compact`",
         )
 
 

@@ -12,6 +12,7 @@ from api.context import Context
 from api.on_ray import On, check_place, connected
 from api.printing.output import Column, Format, Table, render
 from ingest.errors import LakeError
+from ingest.folding import fold_stored
 from ingest.lake import Lake
 from ingest.maintain import GRACE_SECONDS, Compacted, compact, remove_retired
 
@@ -40,6 +41,7 @@ def command(
         with lake.writer() as writer:
             now_ts = time.time()
             done = compact(writer, now_ts, files_min)
+            fold_stored(writer, now_ts, done)
             removed = remove_retired(writer, now_ts)
             waiting = len(lake.manifest.retired(float("inf")))
     finally:

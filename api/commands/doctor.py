@@ -20,6 +20,7 @@ from api.checks.checkup import (
     lake_state,
     ledger_findings,
     spool_findings,
+    twice_findings,
     unreadable_finding,
 )
 from api.checks.scraping import refuse_unused, server_metrics
@@ -95,6 +96,7 @@ def command(
             findings += damage_findings(lake)
         findings += spool_findings(lake)
         findings += clock_findings(lake, datetime.now(UTC))
+        findings += _of_cluster([*twice_findings(lake)], cluster)
         state = lake_state(lake)
     finally:
         lake.close()

@@ -132,6 +132,26 @@ def test_a_pair_that_arrives_between_two_replays_is_counted_once(tmp_path: Path,
     assert replayed(lake, capsys) == {"matched": 5, "deny": 5, "unknown": 0}
 
 
+def test_a_lake_of_an_earlier_version_says_what_it_counts_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ingest.folding.candidates", lambda table: [])  # earlier versions looked for none, not even in compaction
+    monkeypatch.setattr("ingest.maintain.fold_table", lambda table: table)
+    lake = lake_of(tmp_path, [OUTER, INNER])
+    assert run(["-q", "--lake", str(lake), "compact", "--no-prepare"]) == 0
+    monkeypatch.undo()
+
+    def told() -> list[Any]:
+        return [each for each in answer(lake, capsys, "doctor")["findings"] if each["kind"] == "counted_twice"]
+
+    assert replayed(lake, capsys)["matched"] == 10
+    (found,) = told()
+    assert (found["count"], found["cluster"], found["action"]) == (5, "c", "run `hindcast compact`")
+    assert run(["-q", "--lake", str(lake), "compact", "--no-prepare"]) == 0
+    assert told() == []
+    assert replayed(lake, capsys) == {"matched": 5, "deny": 5, "unknown": 0}
+
+
 CONTROLS = {
     "the extension server's log alone": ([INNER], {"matched": 5, "deny": 5, "unknown": 0}),
     "kube-apiserver's log alone": ([OUTER], {"matched": 5, "deny": 0, "unknown": 5}),

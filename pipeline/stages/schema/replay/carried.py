@@ -123,6 +123,7 @@ def _is_untouched(event: Event) -> bool:
 def _written(before: Stored | None, step: Version, event: Event, served: Served) -> Found:
     """The object that a successful write left, as the definition of the time says."""
     sent = sent_of(event)
+    sent = replace(sent, is_strict=bool(sent.is_strict))  # the write succeeded, so strict validation would have found nothing
     if (problem := _contradiction(before, event)) is not None:
         return Unknown(f"{problem}: {step.source}")
     try:

@@ -30,8 +30,8 @@ from .hidden import filled, fillings, is_certain
 from .outcome import NO_MANAGED_FIELDS, NO_OLD_DEFINITION, Decision, Outcome
 from .possible import Possible, answered
 from .predicting import Answer, Step, predict, predict_decoding, predict_typed, serves
-from .recorded import STRICT, came_to_resource, recorded_of
-from .sent import Sent, Way, sent_of
+from .recorded import came_to_resource, recorded_of
+from .sent import STRICT, Sent, Way, sent_of
 from .served import Served, UndecidedError
 from .stored import Ground, Stored, stored_of
 from .strictness import still_unknown
@@ -118,7 +118,10 @@ class _Judgement:
             return self._unreached() if early is None else self._of_answer(early)
         stored = self._stored(sent)
         possible = Possible(self.event, self.old, self.new, sent, stored)
-        self._explain(possible, sent, stored)
+        told = self._explain(possible, sent, stored)
+        if sent.is_strict is None and told is not None and told.dropped:
+            sent = replace(sent, is_strict=False)  # the answer shows it
+            possible = Possible(self.event, self.old, self.new, sent, stored)
         found = [predict(self.new, *each) for each in possible.writes()]
         answer = found[0]
         if any(not _agree(answer, other) for other in found[1:]):
@@ -189,13 +192,16 @@ class _Judgement:
         """The object after a version without a body. A request that found no object, or made one, tells nothing of the old one."""
         return self.carrier.after(key, version, old, ground, self.event.code not in (404, 201) and self.recorded.step is not None)
 
-    def _explain(self, possible: Possible, sent: Sent, stored: Stored | None) -> None:
-        """Hold the definition of that time against the record. Raises UndecidedError if it says something else."""
+    def _explain(self, possible: Possible, sent: Sent, stored: Stored | None) -> Answer | None:
+        """Hold the definition of that time against the record; returns what it says, or None if it was not reached.
+
+        Raises UndecidedError if it says something else.
+        """
         assert self.old is not None
         if self.recorded.step in (Step.TARGET, Step.CONFLICT, Step.MUTATING, None):
-            return
+            return None
         applied = next(possible.applied(stored))
-        told = predict(self.old, sent, stored, applied)
+        told = predict(self.old, replace(sent, is_strict=bool(sent.is_strict)), stored, applied)
         if sent.way is Way.APPLY and self.recorded.step is Step.SCHEMA and told.step is Step.DONE:
             raise UndecidedError(NO_MANAGED_FIELDS)
         self.agreement = "differs"
@@ -212,6 +218,7 @@ class _Judgement:
                 f"the definition of that time does not explain the recorded object: {first} differs, so something else changed it"
             )
         self.agreement = "agrees"
+        return told
 
     def _unreached(self) -> Outcome:
         why = f"it was refused before the schema was asked: {self.event.code} {self.event.message}".strip()

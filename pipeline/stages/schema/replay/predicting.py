@@ -81,6 +81,14 @@ def predict(served: Served, sent: Sent, stored: Stored | None, removed: Applied 
     return _patched(served, kind, sent, _needed(stored))
 
 
+def _refuses(sent: Sent, unknown: tuple[str, ...]) -> bool:
+    """Whether fields that the schema does not know refuse a write. Raises UndecidedError if this was not recorded."""
+    if unknown and sent.is_strict is None:
+        names = ", ".join(unknown)
+        raise UndecidedError(f"the URI was not recorded, so the write may have asked for strict validation of {names}")
+    return bool(unknown and sent.is_strict)
+
+
 def serves(kind: ObjectKind, subresource: str) -> bool:
     """Whether a version has a subresource."""
     return {"status": kind.has_status, "scale": kind.scale is not None}.get(subresource, True)
@@ -95,7 +103,7 @@ def predict_decoding(served: Served, sent: Sent) -> Answer | None:
         decoded = decode(kind, sent.body)
     except UndecodableError as problem:
         return _unreadable(kind, str(problem))
-    return _unreadable(kind, strict_text(decoded.unknown), decoded.unknown) if sent.is_strict and decoded.unknown else None
+    return _unreadable(kind, strict_text(decoded.unknown), decoded.unknown) if _refuses(sent, decoded.unknown) else None
 
 
 def predict_typed(served: Served, sent: Sent) -> Answer | None:
@@ -122,7 +130,7 @@ def _created(served: Served, kind: ObjectKind, sent: Sent) -> Answer:
         decoded = decode(kind, sent.body)
     except UndecodableError as problem:
         return _unreadable(kind, str(problem))
-    if sent.is_strict and decoded.unknown:
+    if _refuses(sent, decoded.unknown):
         return _unreadable(kind, strict_text(decoded.unknown), decoded.unknown)
     written = write(kind, Operation.CREATE, _mutated(_placed(decoded.value, kind, sent), kind, sent))
     return _answer(served, kind, sent, written, 201, decoded.unknown)
@@ -133,7 +141,7 @@ def _updated(served: Served, kind: ObjectKind, sent: Sent, stored: Stored | None
         decoded = decode(kind, sent.body)
     except UndecodableError as problem:
         return _unreadable(kind, str(problem))
-    if sent.is_strict and decoded.unknown:
+    if _refuses(sent, decoded.unknown):
         return _unreadable(kind, strict_text(decoded.unknown), decoded.unknown)
     known = _needed(stored)
     old = served.read(known.value, known.version, kind, known.stored_as)
@@ -155,7 +163,7 @@ def _patched(served: Served, kind: ObjectKind, sent: Sent, stored: Stored) -> An
         decoded = decode(kind, new)
     except UndecodableError as problem:
         return Answer(422, Step.PATCHING, "Invalid", f' "" is invalid: patch: Invalid value: {problem}')
-    if sent.is_strict and decoded.unknown:
+    if _refuses(sent, decoded.unknown):
         text = f' "" is invalid: patch: Invalid value: {strict_text(decoded.unknown)}'
         return Answer(422, Step.PATCHING, "Invalid", text, dropped=decoded.unknown)
     return _replaced(served, kind, sent, old, decoded.value, decoded.unknown)

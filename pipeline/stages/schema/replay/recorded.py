@@ -11,9 +11,9 @@ from ....history.event import Event
 from ....history.outcome import reach_of_event
 from ..definition import Definition
 from .predicting import NOT_SERVED, UNFIT, Step
+from .sent import STRICT
 
 _BEFORE: Final = frozenset({"authentication", "impersonation", "flow_control", "authorization"})
-STRICT: Final = "strict decoding error"
 _UNFIT_PATCH: Final = ' "" is invalid: patch: '
 _TYPED: Final = "failed to create typed patch object"
 

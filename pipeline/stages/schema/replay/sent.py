@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from ....history.event import Event, decode_json
 from ....history.intended import why_no_request
@@ -24,6 +24,7 @@ class Way(StrEnum):
     APPLY = "apply"
 
 
+STRICT: Final = "strict decoding error"
 _REFUSED = re.compile(r'^[A-Za-z0-9.-]+ "([^"]*)" (?:is invalid:|already exists)')
 _OF_PATCH = {
     PatchType.JSON: Way.JSON_PATCH,
@@ -35,7 +36,7 @@ _OF_PATCH = {
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One write. Without a recorded body, `why_no_body` says why.
+    """One write. Without a recorded body, `why_no_body` says why. `is_strict` is None if no URI tells it, and no answer.
 
     `is_manifest`: the body is the file as the client wrote it. `webhook_patches` are the patches that mutating webhooks made.
     `manager` is the `fieldManager` of the URI.
@@ -49,7 +50,7 @@ class Sent:
     subresource: str
     namespace: str
     name: str
-    is_strict: bool
+    is_strict: bool | None
     is_forced: bool
     body: Json
     why_no_body: str = ""
@@ -76,12 +77,19 @@ def sent_of(event: Event) -> Sent:
         subresource=event.subresource,
         namespace=event.namespace,
         name=_name_of(event),
-        is_strict=query.get("fieldValidation", [""])[0] == "Strict",
+        is_strict=_is_strict(event),
         is_forced=query.get("force", [""])[0] == "true",
         body=body,
         why_no_body="" if body is not None else _why_no_body(event, way),
         manager=query.get("fieldManager", [""])[0],
     )
+
+
+def _is_strict(event: Event) -> bool | None:
+    """Whether a write asked for strict field validation; None if this was not recorded."""
+    if event.request_uri:
+        return query_of(event.request_uri).get("fieldValidation", [""])[0] == "Strict"
+    return True if STRICT in event.message else None
 
 
 def _name_of(event: Event) -> str:

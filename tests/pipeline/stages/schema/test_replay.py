@@ -175,7 +175,7 @@ class Story:
             "level": level,
             "auditID": f"{self.number}-{name}",
             "stage": "ResponseComplete",
-            "requestURI": f"/apis/{place}?{told.get('query', '')}",
+            **({} if told.get("query", "") is None else {"requestURI": f"/apis/{place}?{told.get('query', '')}"}),
             "verb": told["verb"],
             "user": {"username": "alice", "groups": ["system:authenticated"]},
             "objectRef": reference,
