@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, wraps
 from importlib import import_module
@@ -60,6 +60,8 @@ _NAMING = (
     "stack",
     "doctor",
     "runs",
+    "publish",
+    "sql",
 )
 # These commands evaluate policies under a memory limit.
 _EVALUATING = (*_REPLAYING, "watch")
@@ -189,24 +191,15 @@ def _finishing(command: Callable[..., int | None]) -> Callable[..., None]:
                 raise
             raise known from error
         if "context" in options and options["context"].info_name in _NAMING and not options.get("server"):
-            _tell_of_shared_names(options["context"].obj)
+            from .shared_names import warn_of
+
+            warn_of(options["context"].obj)
         defects = options["context"].obj.defects if "context" in options else ()
         for defect in defects:
             _complain(defect)
         raise typer.Exit(code or (EXIT_IN_PART if defects else 0))
 
     return finish
-
-
-def _tell_of_shared_names(own: Context) -> None:
-    """Warn of each name under which the lake has two clusters: no answer over it is about one cluster."""
-    from .damage import ENGINE_ERRORS
-    from .shared_names import sentences
-
-    # The command is done; a lake that cannot be read any more does not change its answer.
-    with suppress(HindcastError, OSError, *ENGINE_ERRORS):
-        for sentence in sentences(own.lake):
-            own.warn(sentence)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
+from ingest.errors import HindcastError
 from pipeline.derived.whole import mixed_names_of
 from queries import LakeReader, open_lake
 from queries.identity import REMEDY
+
+from .context import Context
+from .damage import ENGINE_ERRORS
+
+
+def warn_of(own: Context) -> None:
+    """Warn of each such name of a command's lake: no answer over it is about one cluster.
+
+    A lake that cannot be read does not change what the command does.
+    """
+    with suppress(HindcastError, OSError, *ENGINE_ERRORS):
+        for sentence in sentences(own.lake):
+            own.warn(sentence)
 
 
 def sentences(lake: Path) -> list[str]:

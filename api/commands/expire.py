@@ -11,6 +11,7 @@ import typer
 from api import asked_values
 from api.context import Context
 from api.printing.output import Column, Format, Table, render
+from api.shared_names import warn_of
 from ingest.errors import InputError
 from ingest.lake import Lake
 from ingest.maintain import GRACE_SECONDS, remove_retired
@@ -51,6 +52,7 @@ def command(
             "no option says which events to drop", "give --before or --objects-before, for example --objects-before 30d"
         )
     lake = Lake.open(own.lake)
+    warn_of(own)  # before the events go that show it
     try:
         now = _now(lake)
         events_day, bodies_day = _day("--before", before, now), _day("--objects-before", objects_before, now)

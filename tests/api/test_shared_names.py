@@ -31,7 +31,14 @@ def lake(tmp_path: Path) -> Path:
     return tmp_path / "lake"
 
 
-COMMANDS = ("violations", "doctor", "runs list", "calibrate", "replay -f p.yaml", "policy check -f p.yaml")
+COMMANDS = (
+    *("violations", "doctor", "runs list", "calibrate", "replay -f p.yaml", "policy check -f p.yaml"),
+    *(
+        "publish file:///FOLDER/published",
+        "expire --before 2026-06-01T00:00:00Z",
+        "expire --plan --objects-before 2026-06-01T00:00:00Z",
+    ),
+)
 
 
 @pytest.mark.parametrize("command", [each.split() for each in COMMANDS], ids=COMMANDS)
@@ -39,7 +46,7 @@ def test_commands_tell_of_it(
     lake: Path, command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(lake.parent)
-    run(["--lake", str(lake), "-q", *command])
+    run(["--lake", str(lake), "-q", *(each.replace("/FOLDER", str(lake.parent)) for each in command)])
     assert capsys.readouterr().err.count("two clusters share the name lab: namespace kube-system") == 1
 
 
