@@ -19,6 +19,8 @@ from .compressed import DamagedError
 _BEGINS = re.compile(rb"(?:---[ \t\r]*\n|#[^\n]*\n|%YAML[^\n]*\n|\s*\n)*(?:- )?[A-Za-z_@][\w.@/-]*:(?:[ \t\r]*\n| )")
 _SIGNS = (b"auditID:", b"protoPayload:")
 _PART_BYTES_MAX = 256 << 20
+# The last fields of an event that a server always writes, in Go's order and in that of the alphabet.
+_ENDS = frozenset(("stageTimestamp", "verb"))
 _encoder = msgspec.json.Encoder()
 
 
@@ -39,8 +41,14 @@ def is_yaml(probe: bytes) -> bool:
 
 
 def yaml_lines(name: str, blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Each document or item as JSON on one line. Raises DamagedError for text that is not YAML, or stands for too much."""
-    for number, part in enumerate(_parts(blocks), 1):
+    """Each document or item as JSON on one line.
+
+    Raises DamagedError for text that is not YAML, or stands for too much, and for a cut one: the last line has no end, or the last
+    event lacks final fields that all others have. A cut between two annotations leaves no trace.
+    """
+    end = _End()
+    always = _ENDS
+    for number, (part, is_last) in enumerate(_with_last(_parts(end.watch(blocks))), 1):
         try:
             refuse_excess(part, f"{name}, document {number}")
             value = yaml.load(part, Loader=_Loader)
@@ -48,11 +56,40 @@ def yaml_lines(name: str, blocks: Iterable[bytes]) -> Iterator[bytes]:
             raise DamagedError(f"document {number} is not YAML: {' '.join(str(error).split())[:200]}") from error
         except InputError as error:
             raise DamagedError(error.message) from error
+        event = value[-1] if isinstance(value, list) and value else value
+        if isinstance(event, dict) and "auditID" in event and event.keys() & {"level", "apiVersion"}:
+            if is_last and not always <= event.keys():
+                raise DamagedError(f"document {number} breaks off: the file was cut, or is still being written")
+            always &= event.keys()
         if value is not None:
             try:
                 yield _encoder.encode(_named(value)) + b"\n"
             except (TypeError, ValueError, RecursionError) as error:
                 raise DamagedError(f"document {number} has a value that JSON cannot hold: {error}") from error
+    if end.last not in (b"", b"\n"):
+        raise DamagedError("the last line has no end: perhaps the file was cut, or is still being written")
+
+
+class _End:
+    """The last byte of some blocks."""
+
+    last = b""
+
+    def watch(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
+        for block in blocks:
+            self.last = block[-1:] or self.last
+            yield block
+
+
+def _with_last(parts: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Each part, and whether it is the last one."""
+    ahead: bytes | None = None
+    for part in parts:
+        if ahead is not None:
+            yield ahead, False
+        ahead = part
+    if ahead is not None:
+        yield ahead, True
 
 
 def _named(value: Any) -> Any:

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ from ingest.sources.encodings import utf8
 from ingest.sources.envelopes import expand
 from ingest.sources.files import IngestSummary, ingest_files
 from ingest.sources.forms import form_of
+from ingest.sources.yaml_events import yaml_lines
 
 from .form_writers import WRITERS
 
@@ -151,6 +153,23 @@ def test_a_document_that_was_cut_between_two_events_is_noted(lake: Lake, tmp_pat
     summary = _read(lake, tmp_path / "file", cut)
     assert 0 < summary.counts.stored < len(LINES)
     assert "breaks off" in summary.files[0].note
+
+
+@pytest.mark.parametrize("shape", ["documents", "list", "EventList"])
+@pytest.mark.parametrize("sorts", [False, True])
+def test_a_cut_yaml_event_is_no_shorter_event(shape: str, sorts: bool) -> None:
+    """At any byte: what is read without a note are whole events. Only Go's order ends with annotations, which may be fewer."""
+    events = [json.loads(line) for line in LINES if b"requestObject" not in line][:2]
+    whole: Any = {"items": events, "kind": "EventList"} if shape == "EventList" else events
+    text = (yaml.safe_dump_all if shape == "documents" else yaml.safe_dump)(whole, sort_keys=sorts).encode()
+    for end in range(text.index(events[1]["auditID"].encode()), len(text)):
+        read: list[Any] = []
+        with suppress(DamagedError):
+            read += (json.loads(line) for line in yaml_lines("FILE", [text[:end]]))
+            found = [each for value in read for each in (value if isinstance(value, list) else [value]) if "auditID" in each]
+            if not sorts and len(found) == 2:
+                found[1]["annotations"] = events[1]["annotations"]
+            assert found in (events[:1], events), end
 
 
 def test_an_array_larger_than_a_line_is_read_item_by_item() -> None:
