@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import select
 import sys
+from pathlib import Path
 from typing import TextIO
 
 
@@ -18,11 +20,13 @@ class _Pipe(io.FileIO):
             return memoryview(data).nbytes  # type: ignore[arg-type]
 
 
-def patient(stream: TextIO) -> TextIO:
+def patient(stream: TextIO | None) -> TextIO:
     """A stream that writes to the same place as `stream`, and drops what its reader does not want any more.
 
     So a command does the rest of its work, and its exit code says how that ended.
     """
+    if stream is None:  # the shell closed it (`>&-`); another file must not take its number
+        return Path(os.devnull).open("w", encoding="utf-8")
     stream.flush()
     raw = _Pipe(stream.fileno(), "w", closefd=False)
     return io.TextIOWrapper(

@@ -156,6 +156,12 @@ def test_head_ends_a_process_quietly(words: str, demo_lake: Path) -> None:
     assert (done.returncode, done.stderr or b"") == (2 if words == "frobnicate" else 0, b"")
 
 
+def test_a_closed_output_changes_no_exit_code(demo_lake: Path) -> None:
+    command = f"exec {sys.executable} -c 'from api.cli import main; main()' --lake {demo_lake} runs >&-"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_a_pipe_tells_whether_it_is_read() -> None:
     reading, writing = os.pipe()
     with os.fdopen(writing, "w") as pipe:
