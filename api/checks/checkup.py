@@ -193,7 +193,7 @@ def twice_findings(lake: Lake) -> Iterator[Finding]:
             cluster,
             "counted_twice",
             count,
-            f"{count:,} events of requests to aggregated APIs that are stored twice",
+            f"{counted(count, 'event')} of requests to aggregated APIs, stored twice",
             None,
             None,
             f"{min(days[cluster])} to {max(days[cluster])}",
