@@ -8,7 +8,7 @@ later list is not evidence for the time before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import NamedTuple
@@ -52,18 +52,14 @@ class Listings:
         lists: Mapping[tuple[str, ResourceName], Sequence[ObjectList]],
         keys: Keys,
         spans: Mapping[str, Span] | None = None,
-        refused: Iterable[Disturbance] = (),
     ) -> None:
-        """`keys` gives every recorded object of a resource. Without `spans` they follow from the recorded writes.
-
-        `refused` are deletecollections that were refused halfway, after they had deleted some objects.
-        """
+        """`keys` gives every recorded object of a resource. Without `spans` they follow from the recorded writes."""
         self._versions = versions
         self._lists = lists
         self._keys = keys
         self._spans = dict(spans or {})
         self._nameless: dict[tuple[str, ResourceName], list[Disturbance]] = {}
-        for found in (*refused, *versions.disturbances()):
+        for found in versions.disturbances():
             self._nameless.setdefault((found.cluster, ResourceName(found.group, found.resource)), []).append(found)
         self._unrecorded: dict[tuple[str, ResourceName, ObjectList], str] = {}
 

@@ -8,22 +8,19 @@ import msgspec
 
 from ..request import Grade
 from .snapshots import ObjectList, ResourceName
-from .version import Disturbance, Form, ObjectKey, Version
+from .version import Form, ObjectKey, Version
 from .versions import LogVersions
 
 _UNTOUCHED = frozenset({Form.GONE, Form.MARKED, Form.OPAQUE})
 
 
-def record_removals(
-    versions: LogVersions, refused: Iterable[Disturbance], lists: Mapping[tuple[str, ResourceName], Sequence[ObjectList]]
-) -> None:
+def record_removals(versions: LogVersions, lists: Mapping[tuple[str, ResourceName], Sequence[ObjectList]]) -> None:
     """Enter the deletions that lists show: an object is missing from a later list, and only a deletecollection may have removed it.
 
-    `refused` are deletecollections that were refused halfway, after they had deleted some objects. They do not prove a deletion
-    without a list that lacks the object. Of several deletecollections, only the last one is known to have left no such object.
+    Of several deletecollections, only the last one is known to have left no such object.
     """
     by_place: dict[tuple[str, str, str, str], list[Version]] = {}
-    for disturbance in (*refused, *versions.disturbances()):
+    for disturbance in versions.disturbances():
         by_place.setdefault(disturbance[:4], []).append(disturbance.version)
     if not by_place:
         return

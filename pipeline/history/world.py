@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -17,7 +17,7 @@ from .old_object import describe
 from .removals import record_removals
 from .scale import ScalePaths, paths_of
 from .snapshots import ObjectList, ResourceName, lists_of, snapshot_versions
-from .version import Disturbance, Form, ObjectKey, Version, object_key
+from .version import Form, ObjectKey, Version, object_key
 from .versions import LogVersions
 from .writes import disturbance_of, record
 
@@ -52,14 +52,10 @@ class LogHistory:
         versions: LogVersions,
         lists: Mapping[tuple[str, ResourceName], Sequence[ObjectList]] | None = None,
         spans: Mapping[str, Span] | None = None,
-        refused: Iterable[Disturbance] = (),
     ) -> None:
-        """`lists` are those of snapshots, earliest first; `spans` say from when to when a cluster has events.
-
-        `refused` are deletecollections that were refused halfway.
-        """
+        """`lists` are those of snapshots, earliest first; `spans` say from when to when a cluster has events."""
         self.versions = versions
-        self.listings = Listings(versions, lists or {}, self.keys, spans, refused)
+        self.listings = Listings(versions, lists or {}, self.keys, spans)
         # By cluster and policy: when the server refused a request because it did not know the kind of the policy's params, and its
         # words. Whoever loads a history of a lake sets it.
         self.unconfigured: Mapping[tuple[str, str], Sequence[tuple[datetime, str]]] = {}
@@ -72,19 +68,18 @@ class LogHistory:
     def from_rows(cls, events: Iterable[Row], objects: Iterable[Row] = (), spans: Mapping[str, Span] | None = None) -> LogHistory:
         """Build from rows of the lake's `events` (writes of the needed resources; others do no harm) and `objects`."""
         versions = LogVersions()
-        refused: list[Disturbance] = []
         for row in events:
             event = Event.from_row(row)
             if event.succeeded:
                 record(event, versions)
             elif disturbance := disturbance_of(event):
-                refused.append(disturbance)
+                versions.disturb(disturbance)
         rows = list(objects)
         for key, version in snapshot_versions(rows):
             versions.add(key, version)
         lists = lists_of(rows)
-        record_removals(versions, refused, lists)
-        return cls(versions, lists, spans, refused)
+        record_removals(versions, lists)
+        return cls(versions, lists, spans)
 
     def at(self, cluster: str, ts: datetime) -> LogWorld:
         """The world as a request received at `ts` met it."""
@@ -214,6 +209,21 @@ class LogWorld:
 
     def params(self, api_version: str, kind: str, namespace: str) -> Evidence[Sequence[Object]]:
         """See World. Unknown if one of the objects is, or if there may be others that were not listed."""
+        return self._all(api_version, kind, namespace, lambda key: self.history.object_at(key, self.ts))
+
+    def perhaps_listed(self, api_version: str, kind: str, namespace: str) -> Evidence[Sequence[Object]]:
+        """As `params`, with objects that an earlier deletecollection may have deleted. A deletecollection changes no labels."""
+        return self._all(api_version, kind, namespace, self._undeleted)
+
+    def _undeleted(self, key: ObjectKey) -> Evidence[Object | None]:
+        version = self.history.versions.current(key, self.ts)
+        while version is not None and version.form is Form.DISTURBED and version.previous is not None:
+            version = version.previous
+        return self.history.object_of(version) if version is not None else self.history.object_at(key, self.ts)
+
+    def _all(
+        self, api_version: str, kind: str, namespace: str, object_of: Callable[[ObjectKey], Evidence[Object | None]]
+    ) -> Evidence[Sequence[Object]]:
         resource = self.resource_of(api_version, kind)
         if isinstance(resource, Unknown):
             return resource
@@ -226,7 +236,7 @@ class LogWorld:
         grade, is_redacted = listing.grade, False
         for key in sorted(self.history.keys(self.cluster, resource.value)):
             if key.namespace == namespace:
-                evidence = in_version(self.history.object_at(key, self.ts), api_version)
+                evidence = in_version(object_of(key), api_version)
                 if isinstance(evidence, Unknown):
                     return evidence
                 if evidence.value is not None:

@@ -58,7 +58,7 @@ class Collections:
     def _at(self, event: Event, kind: ParamKind, moment: datetime) -> list[Object] | None:
         assert self._history is not None
         world = self._history.at(event.cluster, moment)
-        found = world.params(kind.api_version, kind.kind, event.namespace)
+        found = world.perhaps_listed(kind.api_version, kind.kind, event.namespace)
         return list(found.value) if isinstance(found, Known) else None
 
 

@@ -160,6 +160,26 @@ def test_a_deleted_param_is_known_to_be_gone(limits: LogHistory) -> None:
     assert found.value is None
 
 
+def test_a_param_that_a_refused_deletecollection_may_have_deleted_is_unknown(build: Any) -> None:
+    crd = {"api_group": CRDS.group, "api_version": "v1", "resource": CRDS.resource, "namespace": None}
+    place = {"api_group": "policy.example.com", "api_version": "v1", "resource": "limits", "namespace": "shop"}
+    denied = 'admission webhook "guard.example.com" denied the request: no'
+    rows = [
+        build(at=1, **crd, name="limits.policy.example.com", response=definition()),
+        build(at=10, **place, name="a", response=limit("a", "5", 1)),
+        build(at=11, **place, name="b", response=limit("b", "6", 1)),
+        build(at=20, **place, name=None, verb="deletecollection", code=403, status_message=denied),
+        build(at=30, **place, name="b", verb="update", response=limit("b", "7", 2)),
+    ]
+    after = LogHistory.from_rows(rows).at("c", second(40))
+    assert isinstance(after.param("policy.example.com/v1", "Limit", "shop", "a"), Unknown)
+    assert isinstance(after.params("policy.example.com/v1", "Limit", "shop"), Unknown)
+    assert isinstance(after.param("policy.example.com/v1", "Limit", "shop", "b"), Known)
+    listed = after.perhaps_listed("policy.example.com/v1", "Limit", "shop")
+    assert isinstance(listed, Known)
+    assert [item["metadata"]["name"] for item in listed.value] == ["a", "b"]
+
+
 def test_a_param_in_another_version_is_told_apart(limits: LogHistory) -> None:
     found = limits.at("c", second(15)).param("policy.example.com/v1alpha1", "Limit", "shop", "a")
     assert isinstance(found, Known)
