@@ -93,10 +93,7 @@ def joined(rows: Iterable[Row]) -> list[Row]:
             unclear[number] = CANDIDATES
     # A review that may be of several requests is kept in the nearest one: it is not a request of its own.
     for uid, numbers in chosen.items():
-        nearest = min(
-            numbers, key=lambda number: (abs(events[number]["stage_ts"] - reviews[uid]["ts"]), events[number]["audit_id"])
-        )
-        passes.setdefault(nearest, []).append(uid)
+        passes.setdefault(_nearest(events, numbers, reviews[uid]["ts"]), []).append(uid)
     for found in passes.values():
         found.sort(key=lambda uid: (reviews[uid]["ts"], uid))
     for number, found in passes.items():
@@ -115,9 +112,7 @@ def parted(row: Row) -> tuple[Row | None, list[Row]]:
     if is_review(row):
         return None, [row]
     extra = _fields.decode(row["extra"])
-    reviews = [
-        _with_pairs({**each, **{name: datetime.fromisoformat(each[name]) for name in _TIMES}}) for each in _rows(extra[REVIEWS])
-    ]
+    reviews = [_with_pairs(each | {name: datetime.fromisoformat(each[name]) for name in _TIMES}) for each in _rows(extra[REVIEWS])]
     return row | _with_pairs(msgspec.json.decode(extra[BEFORE])), reviews
 
 
@@ -132,10 +127,6 @@ def uids_of(row: Row) -> set[str]:
 def _rows(raw: msgspec.Raw) -> list[Row]:
     rows: list[Row] = msgspec.json.decode(raw)
     return rows
-
-
-def _as_row(packed: Row) -> Row:
-    return _with_pairs(packed | {name: datetime.fromisoformat(packed[name]) for name in _TIMES})
 
 
 def _with_pairs(row: Row) -> Row:
