@@ -177,8 +177,3 @@ def trial(lake: Path, stage: Stage[Any, Any], plan: RunPlan, walk: StageWalk) ->
     run = RunStore(lake).run(plan.run_id)
     with run.tried(plan.to_json(), lambda: walk(stage, plan, RunKind.TRIAL)) as verdicts:
         yield verdicts
-
-
-def walk_here(lake: Path, workers: int = 1) -> StageWalk:
-    """A walk in this process, without progress."""
-    return lambda stage, plan, kind: stage.run(plan, lake, workers, None, kind)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
 from api.printing.output import Column, Table
 from ingest.counted import counted
@@ -132,7 +131,3 @@ def lock_tables(locks: Sequence[Lock], system: Sequence[SystemReach]) -> list[Ta
         Table("self_lock", columns, rows, "Webhooks that block their own restart", (perhaps,)),
         Table("kube_system", reach, reached, "Webhooks that requests in kube-system reach", (perhaps,)),
     ]
-
-
-def _second(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"

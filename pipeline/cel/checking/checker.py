@@ -18,11 +18,6 @@ from .names import qualified_name
 from .scope import CONDITIONAL, INDEX, OPTIONAL_INDEX, Scope, is_message, message_of
 from .unify import OPTIONAL, Bindings, is_dyn, is_loose, is_same, more_general
 
-# Names that a message literal may have although it becomes no message (cel-go checker.isWellKnownType).
-_LITERAL_MESSAGES = frozenset(
-    ("google.protobuf.Any", "google.protobuf.Duration", "google.protobuf.Timestamp", "dyn", "null_type", "wrapper")
-)
-
 
 class Checker:
     """One pass over one expression."""
