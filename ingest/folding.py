@@ -7,7 +7,7 @@ without it. What is derived from files (counts, kept fields, histories) therefor
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -129,11 +129,9 @@ class Folder:
         if not listed:
             return {}
         self._connection.register("proxied", proxied)
+        parameters = {"files": list(listed), "low": low, "high": high}
         try:
-            parameters = {"files": list(listed), "low": low, "high": high}
-            stored: list[Row] = self._connection.sql(_SHARING, params=parameters).to_arrow_table().to_pylist()
-        except (duckdb.IOException, duckdb.InvalidInputException):
-            return {}  # A damaged file must not stop the events of today; `doctor` names it.
+            stored: list[Row] = _readable(lambda: self._connection.sql(_SHARING, params=parameters).to_arrow_table().to_pylist())
         finally:
             self._connection.unregister("proxied")
         by_file: dict[DataFile, list[Row]] = {}
@@ -205,10 +203,9 @@ class Folder:
         if not listed:
             return {}
         self._connection.register("written", fresh.select(["resource", "subresource", "namespace", "name"]))
+        parameters = {"files": list(listed), "low": low, "high": high}
         try:
-            rows = self._connection.sql(_NEAR, params={"files": list(listed), "low": low, "high": high}).fetchall()
-        except (duckdb.IOException, duckdb.InvalidInputException):
-            return {}  # A damaged file must not stop the events of today; `doctor` names it.
+            rows = _readable(lambda: self._connection.sql(_NEAR, params=parameters).fetchall())
         finally:
             self._connection.unregister("written")
         numbers: dict[DataFile, list[int]] = {}
@@ -234,7 +231,10 @@ def unfolded(lake: Lake) -> Iterator[tuple[list[DataFile], int]]:
             sharing = _repeating(connection, {place: file for file in day if not is_url(place := str(lake.located(file)))})
         if not sharing:
             continue
-        table = pa.concat_tables([pq.read_table(place, partitioning=None) for place in sharing])
+        try:
+            table = pa.concat_tables([pq.read_table(place, partitioning=None) for place in sharing])
+        except (OSError, pa.ArrowInvalid):
+            continue  # damaged where the question did not look
         if left_out := table.num_rows - fold_table(table).num_rows:
             yield [*sharing.values()], left_out
 
@@ -250,11 +250,21 @@ def _repeating(connection: duckdb.DuckDBPyConnection, files: dict[str, DataFile]
     if not files:
         return {}
     given = {"files": list(files), "in_uri": IN_URI, "built_in": list(BUILT_IN_GROUPS)}
-    try:
-        found = {name for (name,) in connection.execute(_REPEATING, given).fetchall()}
-    except (duckdb.IOException, duckdb.InvalidInputException):
-        return {}  # `doctor` names a damaged file.
+    found = {name for (name,) in _readable(lambda: connection.execute(_REPEATING, given).fetchall())}
     return {place: file for place, file in files.items() if place in found}
+
+
+def _readable(ask: Callable[[], list[Any]]) -> list[Any]:
+    """The rows of a question over stored files. A damaged file must not stop the events of today; `doctor` names it.
+
+    DuckDB has several errors for content that is not as the footer says.
+    """
+    try:
+        return ask()
+    except (duckdb.OutOfMemoryException, duckdb.InterruptException):
+        raise
+    except duckdb.Error:
+        return []
 
 
 def _of_others(stored: Sequence[Row], new: Sequence[Row]) -> list[Row]:

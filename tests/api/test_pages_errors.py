@@ -115,7 +115,7 @@ def test_a_replay_of_roles_has_a_page(tmp_path: Path) -> None:
         found = pages.page(address)
         while "Hindcast computes the verdicts" in (text := main(found)):
             found = pages.page(address)
-        assert "Replay of authorization" in text
+        assert "Replay of roles" in text
         assert "newly denied" in text
         assert "ann" in text
         # A row is short: its reason and rule are folded away.

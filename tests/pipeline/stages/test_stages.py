@@ -72,7 +72,7 @@ def test_each_manifest_goes_to_the_stage_of_its_kind_and_what_no_stage_reads_is_
     given = assign(manifests_of([("given.yaml", MANIFESTS)]), (*STAGES, TOY))
     assert {stage.name for stage, _ in given.rules} == {"validating", "toy"}
     assert [document.where() for document in given.left] == ["given.yaml:7"]
-    assert "1 Deployment of apps/v1 (given.yaml:7)" in given.words_of_left
+    assert "a Deployment of apps/v1 (given.yaml:7)" in given.words_of_left
 
 
 def test_a_manifest_without_a_kind_is_refused_with_its_line() -> None:
