@@ -8,7 +8,7 @@ from datetime import datetime
 
 from ..stages.over_time import OverTime
 from .change import Change
-from .model import PolicyReadiness, urgency
+from .model import PolicyReadiness, Status, urgency
 from .rules import ReadinessRules
 
 MODEL_VERSION = 1
@@ -94,6 +94,11 @@ class Report:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "policies", tuple(sorted(self.policies, key=urgency)))
+
+    @property
+    def all_ready(self) -> bool:
+        """Whether every policy of the report may go to Deny."""
+        return bool(self.policies) and all(policy.status is Status.READY for policy in self.policies)
 
 
 def with_caveats(report: Report, sentences: Iterable[str]) -> Report:
