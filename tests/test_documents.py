@@ -1,4 +1,4 @@
-"""What the documents say is true: commands run and print what is shown, ARCHITECTURE's paths exist, each command is named."""
+"""The documents are true: commands run and print the shown output, ARCHITECTURE's paths exist, each command has a name there."""
 
 from __future__ import annotations
 

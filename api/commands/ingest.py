@@ -207,7 +207,7 @@ def files_table(summary: IngestSummary) -> Table:
     if summary.counts.quarantined:
         notes.append(
             f"{counted(summary.counts.quarantined, 'record is', 'records are')} not audit events; `hindcast "
-            f"quarantine` shows them; "
+            "quarantine` shows them; "
             f"{summary.counts.refusals.commonest()}"
         )
     if summary.counts.conflicting:

@@ -177,12 +177,12 @@ def _remarks(found: Privileges) -> Iterable[str]:
     if found.by_others:
         yield (
             f"{counted(found.by_others, 'request was', 'requests were')} allowed by another authorizer than "
-            f"RBAC, or for the group system:masters"
+            "RBAC, or for the group system:masters"
         )
     if found.granted:
         yield (
             f"the roles hold the rules of {counted(found.granted, 'role')} that the subject wrote: RBAC refuses "
-            f"to let it grant more"
+            "to let it grant more"
         )
     if not found.reads:
         yield "no get, list or watch of this subject is recorded: if the audit policy leaves them out, the roles lack them"

@@ -7,21 +7,24 @@ import os
 import select
 import sys
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 
 class _Pipe(io.FileIO):
     """A file whose writes after the end of its reader go nowhere."""
 
-    def write(self, data: object) -> int:
+    def write(self, data: ReadableBuffer) -> int:
         try:
-            return super().write(data)  # type: ignore[arg-type]
+            return super().write(data)
         except BrokenPipeError:
-            return memoryview(data).nbytes  # type: ignore[arg-type]
+            return memoryview(data).nbytes
 
 
 def patient(stream: TextIO | None) -> TextIO:
-    """A stream that writes to the same place as `stream`, and drops what its reader does not want any more.
+    """A stream that writes to the same place as `stream`, and drops all output after its reader has left.
 
     So a command does the rest of its work, and its exit code says how that ended.
     """
@@ -39,7 +42,7 @@ def patient(stream: TextIO | None) -> TextIO:
 
 
 def has_reader(stream: TextIO) -> bool:
-    """Whether somebody may still read what is written to a stream; a command without an end asks this."""
+    """Whether a process may still read a stream. A command that runs without an end stops when its reader has left."""
     try:
         poll = select.poll()
         poll.register(stream.fileno(), 0)

@@ -215,7 +215,7 @@ def _verdict_row(entry: PolicyReadiness) -> list[object]:
 
 
 def _these(exemptions: int) -> str:
-    return "this exemption" if exemptions == 1 else f"these {exemptions:,}" + " exemptions"
+    return "this exemption" if exemptions == 1 else f"these {counted(exemptions, 'exemption')}"
 
 
 def _policy_tables(entry: PolicyReadiness, wide: bool, said: dict[str, str]) -> Iterator[Table]:
@@ -253,7 +253,7 @@ def _latent(entry: PolicyReadiness) -> Iterator[str]:
     if latent.is_assessed and (latent.objects or latent.templates) and entry.status is not Status.READY:
         yield (
             f"{counted(latent.objects, 'object')} and {latent.templates:,} pod templates exist that were not "
-            f"written in the window: "
+            "written in the window: "
             f"{latent.objects_denied + latent.templates_denied:,} would be denied, "
             f"{latent.objects_unknown + latent.templates_unknown:,} are unknown"
         )

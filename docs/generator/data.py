@@ -94,7 +94,7 @@ _MEANINGS = {
     "annotations": "the annotations of the event, by key",
     "complete": "false where no final stage was recorded",
     "extra": "JSON: fields of the event that have no column",
-    "flags": "what is special about the event, such as `truncated`, `redacted`, `translated`",
+    "flags": "marks of the event, such as `truncated`, `redacted`, `translated`",
     "impersonated_user": "JSON: the user as whom the request acted, if any",
     "impersonator": "the authenticated user where the request acted as another one; else null",
     "ingest_source": "the log file or the webhook that brought the event",

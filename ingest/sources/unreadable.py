@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _EXPORT = "export it as JSON lines, CSV or Parquet, and give that"
-_DECRYPT = "decrypt or unpack it, and give what is inside"
+_DECRYPT = "decrypt or unpack it, and give the files in it"
 _EVENTS = "give the file of --audit-log-path, or an export of the audit events"
 _OBJECTS = (
     "take `kubectl get -A -o json` and give it with --snapshot; an etcd file needs `etcdutl snapshot restore` and a running etcd"

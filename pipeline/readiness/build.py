@@ -175,7 +175,7 @@ def _dry_run_caveats(reader: LakeReader, verdicts: Path, things: str) -> Iterato
     if count:
         yield f"{count:,} {'dry run does' if count == 1 else 'dry runs do'} not count, though {things} matched them"
     if untold:
-        writes = "1 judged write has" if untold == 1 else f"{counted(untold, 'judged write has', 'judged writes have')}"
+        writes = counted(untold, "judged write has", "judged writes have")
         yield f"{writes} no recorded URI: a dry run among them counts"
 
 

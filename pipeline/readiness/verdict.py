@@ -256,7 +256,7 @@ def _latent_reasons(latent: Latent, rules: ReadinessRules) -> list[str]:
     if latent.templates_denied:
         reasons.append(
             f"{latent.templates_denied:,} of {counted(latent.templates, 'pod template')} that exist would have "
-            f"their next Pod denied"
+            "their next Pod denied"
         )
     return reasons
 

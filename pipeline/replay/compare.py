@@ -86,7 +86,7 @@ def version_hint(reader: LakeReader, kubernetes_version: tuple[int, int]) -> str
     if several and kubernetes_version < _RECORDS_ALL_FAILURES:
         return (
             f"{counted(several, 'request has', 'requests have')} several failures in the record, as only 1.37 and later write: "
-            f"try --kubernetes-version 1.37"
+            "try --kubernetes-version 1.37"
         )
     if missing and not several and kubernetes_version >= _RECORDS_ALL_FAILURES:
         return (

@@ -205,7 +205,7 @@ def test_sql_without_a_question_lists_the_views(demo_lake: Path, capsys: pytest.
         "FROM glob('/etc/*')",
         "FROM read_csv('https://registry.example/x.csv')",
         "COPY (SELECT 1) TO 'LAKE/out.csv'",
-        "COPY (SELECT 1) TO '/tmp/out.csv'",
+        "COPY (SELECT 1) TO '/elsewhere.csv'",
         "SELECT 1; COPY (SELECT 1) TO 'LAKE/out.csv'",
         "EXPLAIN ANALYZE COPY (SELECT 1) TO 'LAKE/out.csv'",
         "FROM query('COPY (SELECT 1) TO ''LAKE/out.csv''')",

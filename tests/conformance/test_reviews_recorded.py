@@ -1,8 +1,8 @@
 """A log as GKE writes it, and the reviews that a recorder webhook saw: policies have nearly the verdicts of the whole log.
 
 `../shared/data/control-plane-a`: the log without bodies, groups and URIs, and the AdmissionReviews of the webhook
-`/validate/record`, which a live API server called. `trace.jsonl.zst` says of which request each review is. The time is that before
-policies denied: a webhook after policies does not see what they deny.
+`/validate/record`, which a live API server called. `trace.jsonl.zst` names the request of each review. The test takes the time
+before policies denied: a webhook after policies does not see what they deny.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def test_verdicts_are_those_of_the_whole_log(shared: Path, tmp_path: Path) -> No
         found = verdicts(folder, tmp_path / name, files)
         wrong = [key for key in found.keys() & known.keys() if differ(found[key], known[key])]
         assert wrong == [], name
-        # A request of which some part is unknown has one row for a policy, and not one for each expression.
+        # If a part of a request is unknown, a policy has one row for it, and not one for each expression.
         sure = {key[0:4:3] for key, row in found.items() if row["decision"] != "unknown"}
         unsure = {key[0:4:3] for key, row in found.items() if row["decision"] == "unknown"}
         judged = {key[0:4:3] for key in known} - {key[0:4:3] for key, row in whole.items() if row["decision"] == "unknown"}

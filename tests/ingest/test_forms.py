@@ -158,7 +158,7 @@ def test_a_document_that_was_cut_between_two_events_is_noted(lake: Lake, tmp_pat
 @pytest.mark.parametrize("shape", ["documents", "list", "EventList"])
 @pytest.mark.parametrize("sorts", [False, True])
 def test_a_cut_yaml_event_is_no_shorter_event(shape: str, sorts: bool) -> None:
-    """At any byte: what is read without a note are whole events. Only Go's order ends with annotations, which may be fewer."""
+    """Cut at any byte: without a note, each event is whole. Only Go's order ends with annotations, which may be fewer."""
     events = [json.loads(line) for line in LINES if b"requestObject" not in line][:2]
     whole: Any = {"items": events, "kind": "EventList"} if shape == "EventList" else events
     text = (yaml.safe_dump_all if shape == "documents" else yaml.safe_dump)(whole, sort_keys=sorts).encode()

@@ -223,7 +223,7 @@ def test_credentials_of_reviewed_objects_never_reach_the_lake() -> None:
     request = review(1, object=secret, oldObject=secret, resource=place, requestResource=place)
     cleaned = Redactor().apply(line_of(request))
     assert b"aHVudGVyMg" not in cleaned
-    assert b"reviewObject" in cleaned, "the note says what is missing"
+    assert b"reviewObject" in cleaned, "the note names the missing fields"
 
 
 def test_retention_takes_the_objects_of_reviews(lake: Lake, rows: Rows) -> None:

@@ -23,7 +23,7 @@ def made_once(
 ) -> Made:
     """The report of a finished run: the kept one, or what `make` makes, which is kept.
 
-    It follows from the plan, the files of the lake, what is not in the lake yet, the code and `asked`: everything else that `make`
+    It depends on the plan, the files of the lake, what is not in the lake yet, the code and `asked`: everything else that `make`
     was given. A report with defects is made each time, because the end of a command names them; so is one whose rows go to the
     folder `export`.
     """
@@ -31,7 +31,7 @@ def made_once(
     def question() -> str:
         return digest_of([code_name(), *map(repr, (plan.files, *lag_caveats(own.lake, plan.window.until), *asked))])
 
-    asked_now = question()
+    asked_now = question()  # asked once more at the end: the sink may acknowledge events meanwhile
     kept = kept_made(own.lake, plan.run_id, asked_now) if export is None else None
     if kept is not None:
         return kept

@@ -59,7 +59,7 @@ def given_of(documents: Sequence[Document]) -> Given:
 def served_of(documents: Sequence[Document], version: Version, reader: LakeReader | None = None) -> dict[str, Served]:
     """Compiled definitions by PLURAL.GROUP. Raises InputError for one that an API server of this version refuses.
 
-    With the reader of a lake they are to be written there. Without one they are stored already.
+    With the reader of a lake, the definitions are new to its clusters. Without one, an API server has stored them.
     """
     found = {}
     for document in documents:

@@ -188,7 +188,7 @@ def _gone(value: Any, last: _Fields, owned: _Fields, schema: Props) -> set[Path]
 
 
 def _left(value: Any, dropped: set[Path], schema: Props) -> set[Path]:
-    """The paths of a value without what was dropped. A map or list that has nothing left is a leaf."""
+    """The paths of a value without the dropped ones. A map or list that becomes empty is a leaf."""
     left = {path for path in _field_set(value, schema) if not _is_within(path, dropped)}
     inner = {path for path, item in _nodes(value, schema) if item is _INNER and not _is_within(path, dropped)}
     around = {path[:end] for path in left for end in range(1, len(path))}
