@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...cel import ast
+from ...cel.values import SparseMap
 
 # Functions are named here as the syntax tree has them: `lists.range(n)` is a call of `range` with the target `lists`.
 _UNBOUNDED = frozenset(["range"])  # the number in an argument decides how long the result is
@@ -50,19 +51,24 @@ class UnpricedError(LookupError):
 
 
 class Extent(NamedTuple):
-    """The length of the longest string and the number of entries of the longest list or map anywhere in a value."""
+    """The length of the longest string and the number of entries of the longest list or map anywhere in a value.
+
+    `below` counts the entries of all lists and maps in it, one that is there twice counted twice.
+    """
 
     length: float
     entries: float
+    below: float = 0
 
 
 _SCALAR = Extent(0, 0)
-_LOOKED_INTO = (str, dict, list)
+_MAPS = (dict, SparseMap)
+_LOOKED_INTO = (str, list, *_MAPS)
 
 
 def extent_of(value: Any, skipped: str = "") -> Extent:
     """The extent of a JSON value, without the values of keys named `skipped`."""
-    length = entries = 0
+    length = entries = below = 0
     pending = [value]
     while pending:
         each = pending.pop()
@@ -70,9 +76,10 @@ def extent_of(value: Any, skipped: str = "") -> Extent:
         if kind is str:
             if len(each) > length:
                 length = len(each)
-        elif kind is dict:
+        elif kind in _MAPS:
             if len(each) > entries:
                 entries = len(each)
+            below += len(each)
             for key, item in each.items():
                 if len(key) > length:
                     length = len(key)
@@ -81,14 +88,15 @@ def extent_of(value: Any, skipped: str = "") -> Extent:
         elif kind is list:
             if len(each) > entries:
                 entries = len(each)
+            below += len(each)
             pending += each
-    return Extent(length, entries)
+    return Extent(length, entries, below)
 
 
 def largest(extents: Iterable[Extent]) -> Extent:
     """The largest extent: none of the given ones exceeds it."""
     found = [_SCALAR, *extents]
-    return Extent(max(each.length for each in found), max(each.entries for each in found))
+    return Extent(*map(max, zip(*found, strict=True)))
 
 
 def is_bounded(trees: Iterable[ast.Expr]) -> bool:
@@ -104,7 +112,7 @@ def is_bounded(trees: Iterable[ast.Expr]) -> bool:
 
 def _capped(extent: Extent) -> Extent:
     """Caps an extent above any that an evaluation can build: larger ones would grow beyond the range of a float."""
-    return Extent(min(extent.length, _BEYOND), min(extent.entries, _BEYOND))
+    return Extent(*(min(each, _BEYOND) for each in extent))
 
 
 class CostBound:
@@ -148,7 +156,9 @@ class CostBound:
         is_built = isinstance(node, ast.ListLiteral | ast.MapLiteral | ast.Struct)
         self.cost += times * (_LITERAL_COST if is_built else 2)
         found = largest(extents)
-        return Extent(found.length, max(found.entries, len(extents))) if is_built else found
+        if not is_built:
+            return found
+        return _capped(Extent(found.length, max(found.entries, len(extents)), len(extents) + sum(each.below for each in extents)))
 
     def _loop(self, node: ast.Comprehension, times: float, scope: Mapping[str, Extent]) -> Extent:
         over = self._of(node.range, times, scope)
@@ -156,14 +166,14 @@ class CostBound:
         loops = times * over.entries
         found = largest([over, *(self._of(each, loops, inner) for each in node.arguments)])
         self.cost += 4 * times + loops * _LOOP_COST + (3 * times * over.entries**2 if node.macro == "sortBy" else 0)
-        return found
+        return _capped(found._replace(below=over.below + over.entries * (1 + found.below)))
 
 
 def _call_extent(function: str, operands: Sequence[ast.Expr], extents: Sequence[Extent]) -> Extent:
-    length, entries = largest(extents)
+    length, entries, below = largest(extents)
     match function:
         case "_+_":
-            return Extent(sum(each.length for each in extents), sum(each.entries for each in extents))
+            return Extent(*map(sum, zip(*extents, strict=True)))
         case "format":
             return Extent(sum(each.length for each in extents) + (length + 40) * (entries + 1), 0)
         case "join":
@@ -173,11 +183,11 @@ def _call_extent(function: str, operands: Sequence[ast.Expr], extents: Sequence[
         case "quote" | "escapeKey":
             return Extent(2 * length + 2, 0)
         case "flatten":
-            return Extent(length, entries**2)
+            return Extent(length, entries**2, below)
         case "split" | "findAll":
-            return Extent(length, max(entries, length + 1))
+            return Extent(length, max(entries, length + 1), length + 1)
     # Numbers become strings of at most 25 characters.
-    return Extent(max(length, 40), entries)
+    return Extent(max(length, 40), entries, below)
 
 
 def _replaced_length(operands: Sequence[ast.Expr], extents: Sequence[Extent]) -> float:
@@ -189,7 +199,7 @@ def _replaced_length(operands: Sequence[ast.Expr], extents: Sequence[Extent]) ->
 
 
 def _call_cost(function: str, operands: Sequence[ast.Expr], extents: Sequence[Extent]) -> float:
-    length, entries = largest(extents)
+    length, entries, below = largest(extents)
     scan = 1 + length / 10
     literal = next((each.value for each in reversed(operands) if isinstance(each, ast.Literal)), None)
     if function == "check":
@@ -211,7 +221,7 @@ def _call_cost(function: str, operands: Sequence[ast.Expr], extents: Sequence[Ex
     if function in ("join", "format"):
         return 12 + 2 * _call_extent(function, operands, extents).length
     if function in _TRAVERSALS:
-        return 12 + 2 * scan * (1 + entries)
+        return 12 + 2 * scan * (1 + below)
     if function in _SCANNING:
         return 12 + 2 * scan + entries
     raise UnpricedError(f"no bound is known on what the function {function} costs")

@@ -14,16 +14,24 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from ...cel import Program
+from ...cel.values import Unknown
 from .cost_bound import CostBound, Extent, extent_of, is_bounded, largest
 from .reads import MANAGED_FIELDS, reads_managed_fields, used_variables
 
-_encode = msgspec.json.Encoder().encode
+
+def _nothing(value: object) -> None:
+    """An unknown value within others: looking at it costs nothing."""
+    if value.__class__ is not Unknown:
+        raise TypeError
+
+
+_encode = msgspec.json.Encoder(enc_hook=_nothing).encode
 _WITH_METADATA = ("object", "oldObject", "params", "namespaceObject")
 PROGRAM_LIMIT = 1_000_000  # of each evaluation of one program: kubernetes/apiserver pkg/apis/cel/config.go PerCallLimit
 BUDGET = 10_000_000  # of validations with their messages, and of audit annotations: about one second each on an API server
 BUDGET_MATCH_CONDITIONS = 2_500_000
 
-# A variable, or `variable.field`, and the bytes of its JSON rounded up to a power of two; None if it is not plain JSON.
+# A variable, or `variable.field`, and the bytes of its JSON rounded up to a power of two; None if it has none, see `_json_of`.
 Size: TypeAlias = tuple[str, int]
 Sizes: TypeAlias = tuple[Size, ...] | None
 Steps = Sequence[tuple[int, Sequence[Program]]]
@@ -66,19 +74,20 @@ class Measured:
         """An upper bound of the extent that is quick to find, from the JSON. The size of the JSON must be known.
 
         A list has at most one entry more than there are commas. A string is at most as long as the longest run between quotes.
+        All lists and maps together have at most one entry for each comma, and one for each of them.
         """
         if self._rough is None:
             assert self._text is not None
             longest = len(self._text) if b"\\" in self._text else max(map(len, self._text.split(b'"')))
-            self._rough = Extent(_rounded_up(longest), _rounded_up(self._text.count(b",") + 1))
+            commas, opened = self._text.count(b","), self._text.count(b"[") + self._text.count(b"{")
+            self._rough = Extent(*map(_rounded_up, (longest, commas + 1, commas + opened)))
         return self._rough
 
     def extent(self, skipped: str) -> Extent:
         """The longest list or map and the longest string, each rounded up to one of four steps per doubling."""
         found = self._extents.get(skipped)
         if found is None:
-            length, entries = extent_of(self._value, skipped)
-            found = self._extents[skipped] = Extent(_rounded_up(int(length)), _rounded_up(int(entries)))
+            found = self._extents[skipped] = Extent(*(_rounded_up(int(each)) for each in extent_of(self._value, skipped)))
         return found
 
 
@@ -212,7 +221,7 @@ def _doubt(programs: Sequence[Program], costs: Sequence[float | None], budget: f
 
 
 def _json_of(value: Any) -> bytes | None:
-    """A value as JSON; None if it is not plain JSON."""
+    """A value as JSON, with null for unknown parts; None if it is not JSON."""
     try:
         return _encode(value)
     except (TypeError, ValueError):
