@@ -19,10 +19,12 @@ from pipeline.manifests.writing import to_yaml
 from pipeline.readiness.exempting.manifests import Manifests
 from pipeline.readiness.flow import Made
 from pipeline.request import Object
-from pipeline.runs import RunStore
+from pipeline.runs import RunStore, StoredRun
 from pipeline.stages.stage import Stage
 
 _POLICIES, _MADE, _COSTS, _MANIFESTS, _CLUSTER = "policies.yaml", "report.json", "costs.json", "manifests.yaml", "cluster"
+_LABEL = "label.json"
+_NAME_MAX = 80
 
 
 def keep_policies(lake: Path, run_id: str, policies: PolicySet | None) -> None:
@@ -52,6 +54,28 @@ def kept_rules(lake: Path, run_id: str, stage: Stage[Any, Any]) -> Any:
     """The rules of a run of this stage, or None where its manifests are not kept."""
     text = kept_manifests(lake, run_id)
     return stage.read(manifests_of([("manifests", text)])) if text is not None else None
+
+
+class Label(msgspec.Struct, frozen=True):
+    """What a person says of a run: its name, and whether a removal by age leaves it."""
+
+    name: str = ""
+    is_kept: bool = False
+
+
+def keep_label(lake: Path, run_id: str, label: Label) -> None:
+    """Keep the label of a run. Of its name, the first 80 printable characters count."""
+    name = "".join(sign for sign in " ".join(label.name.split()) if sign.isprintable())[:_NAME_MAX]
+    RunStore(lake).run(run_id).keep(_LABEL, msgspec.json.encode(Label(name, label.is_kept)))
+
+
+def label_of(stored: StoredRun) -> Label:
+    """The label of a run; without one, it has no name and may go."""
+    body = stored.kept(_LABEL)
+    try:
+        return msgspec.json.decode(body, type=Label) if body is not None else Label()
+    except msgspec.DecodeError:
+        return Label()
 
 
 class _Kept(msgspec.Struct, frozen=True):

@@ -17,8 +17,10 @@ from pipeline.replay import ReplayPlan
 from pipeline.replay.plan import AS_RECORDED
 from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
 
-from .beside_runs import kept_policies
+from .beside_runs import kept_policies, label_of
 from .errors import NotFoundError
+
+_SUBJECTS_SHOWN = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class Run:
     `kind` is one of pipeline.runs.RunKind, and `asked_ts` is when it was last requested as that kind. A run of an earlier
     version of Hindcast has kept neither, and counts as a replay if policies were given. `versions` are digests of each given policy
     with its bindings and, if it takes params, the given objects; equal digests are one version. `stage` is that of the manifests.
+    `subjects` are the given manifests of a stage that judges all of them as one thing, as `Kind name`. `name` and `is_kept` are
+    what a person says of the run.
     """
 
     run_id: str
@@ -43,6 +47,16 @@ class Run:
     versions: Mapping[str, str]
     requests: int
     summary: RunSummary | None
+    subjects: tuple[str, ...] = ()
+    name: str = ""
+    is_kept: bool = False
+
+    def title_of(self, policy: str) -> str:
+        """How lists name a judged thing. What is judged as one thing is called after the experiment or its manifests."""
+        if not self.subjects:
+            return policy
+        more = len(self.subjects) - _SUBJECTS_SHOWN
+        return self.name or ", ".join(self.subjects[:_SUBJECTS_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def runs(lake: Path) -> list[Run]:
@@ -114,7 +128,16 @@ def _read_run(stored: StoredRun) -> Run | None:
     asked = stored.asked_ns() or {RunKind.CALIBRATION if took_what_was_bound else RunKind.REPLAY: planned_ns}
     kind, ns = next(iter(asked.items()))
     summary = stored.summary
-    return Run(summary=summary, finished=summary is not None, kind=str(kind), asked_ts=_time(ns), **head)
+    label = label_of(stored)
+    return Run(
+        summary=summary,
+        finished=summary is not None,
+        kind=str(kind),
+        asked_ts=_time(ns),
+        name=label.name,
+        is_kept=label.is_kept,
+        **head,
+    )
 
 
 @lru_cache(maxsize=512)
@@ -132,6 +155,7 @@ def _plan_head(folder: Path, planned_ns: int) -> dict[str, Any]:
         "versions": _versions(document.get("policies", "")) or _whole_version(document),
         "took_what_was_bound": document.get("policies") == AS_RECORDED,
         "requests": document["requests"],
+        "subjects": _subjects(document),
     }
 
 
@@ -152,6 +176,14 @@ def _versions(given: Mapping[str, Any] | str) -> dict[str, str]:
         text = json.dumps([policy, bindings, params], sort_keys=True)
         found[policy["name"]] = hashlib.sha256(text.encode()).hexdigest()[:16]
     return found
+
+
+def _subjects(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """The manifests of a plan whose one judged thing has the name of its stage; empty for other plans."""
+    given = document.get("manifests")
+    if not isinstance(given, list) or {entry["policy"] for entry in document["bindings"]} != {document.get("stage")}:
+        return ()
+    return tuple(sorted(f"{each.get('kind', '')} {each.get('name', '')}".strip() for each in given if isinstance(each, dict)))
 
 
 def _whole_version(document: Mapping[str, Any]) -> dict[str, str]:

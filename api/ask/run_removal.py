@@ -42,8 +42,8 @@ def in_use_error(run_ids: Sequence[str]) -> InUseError:
 
 
 def older_than(lake: Path, moment: datetime) -> list[str]:
-    """The runs that were last requested before some moment."""
-    return [each.run_id for each in runs(lake) if each.asked_ts < moment]
+    """The runs that were last requested before some moment, and that no person wants kept."""
+    return [each.run_id for each in runs(lake) if each.asked_ts < moment and not each.is_kept]
 
 
 def _remove(lake: Path, found: Run) -> Removed | None:

@@ -48,7 +48,7 @@ STATIC_TYPES = {
 }
 # The filters that a reader takes along from page to page.
 KEPT_EVERYWHERE = ("since", "until", "namespace", "cluster")
-_SECTIONS = (("/", "Policies"), ("/try", "Try a policy"), ("/violations", "Recorded"), ("/evidence", "Evidence"))
+_SECTIONS = (("/", "Decisions"), ("/try", "Try a change"), ("/violations", "Recorded"), ("/evidence", "Evidence"))
 _REFUSED = (401, 403)
 # Headings as our templates write them; those for screen readers only do not name a section of the page.
 _HEADING = re.compile(r'<h2 id="([^"]+?)(?:-title)?">(.*?)</h2>', re.DOTALL)

@@ -14,11 +14,12 @@ _SHOWN = (RunKind.REPLAY, RunKind.BASE)
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The replay shown for a policy. `others` are the further finished replays of this policy, of any version and window."""
+    """The replay shown for a policy. `others` are the further finished replays of this policy, of any version and window, the
+    newest first."""
 
     policy: str
     run: Run
-    others: int
+    others: tuple[Run, ...]
 
 
 def newest(runs: Iterable[Run]) -> list[Chosen]:
@@ -28,12 +29,17 @@ def newest(runs: Iterable[Run]) -> list[Chosen]:
     The newest version is that of the replay that was asked for last. Among its replays the newest over the whole log is shown, or
     else the newest over a part.
     """
-    by_policy: dict[tuple[str, str], list[Run]] = {}
+    by_policy: dict[tuple[str, str, tuple[str, ...]], list[Run]] = {}
     for run in sorted(runs, key=lambda run: (run.asked_ts, run.planned_ts, run.run_id), reverse=True):
         if run.finished and run.kind == RunKind.REPLAY:
             for policy in run.policies:
-                by_policy.setdefault((policy, run.stage), []).append(run)
-    return [Chosen(policy, _speaker(policy, found), len(found) - 1) for (policy, _), found in sorted(by_policy.items())]
+                by_policy.setdefault((policy, run.stage, run.subjects), []).append(run)
+    return [_chosen(policy, found) for (policy, *_), found in sorted(by_policy.items())]
+
+
+def _chosen(policy: str, found: Sequence[Run]) -> Chosen:
+    speaker = _speaker(policy, found)
+    return Chosen(policy, speaker, tuple(run for run in found if run is not speaker))
 
 
 def _speaker(policy: str, found: Sequence[Run]) -> Run:

@@ -57,6 +57,11 @@ def is_of_policies(run: Run) -> bool:
     return run.stage == STAGE
 
 
+def question_of(run: Run) -> str:
+    """What a user asks about the manifests of a replay."""
+    return stage_of(run.stage).readiness.words.question
+
+
 def stage_overview(source: Source, run_id: str, asked: Asked, selection: Selection) -> dict[str, Any]:
     """Everything that the page shows, next to that of run_overview. Raises NotFoundError for a replay that is not finished."""
     found_run = run_overview(source, run_id, asked, selection)

@@ -1,4 +1,4 @@
-"""The first page: every policy that was tried, with its newest verdict, and how good the evidence is."""
+"""The first page: what was tried, by question, with its newest verdict, and how good the evidence is."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from ingest.spooling.lag import Lag
 from pipeline.readiness.assess import rows_of
 from pipeline.readiness.model import DayCount, PolicyReadiness, urgency
 from pipeline.runs import BindingSummary
+from pipeline.stages.readiness import StageWords
+from pipeline.stages.registry import STAGES
 from queries.ledger import Severity, loss_answer
 from queries.rows import Loss
 
@@ -28,6 +30,7 @@ from ..errors import NotFoundError
 from ..sink.behind import lag_of_lake
 from ..stored_runs import Run
 from .charts import Timeline, timeline
+from .glance import Glance, Share, glance, shares
 from .html import KEPT_EVERYWHERE, address, duration
 from .newest import Chosen, newest, unspoken
 from .selected import Counts, Key, counted_days, narrows, selected_days, selected_recorded
@@ -66,8 +69,8 @@ class Losses:
 class Entry:
     """One (policy, binding) with the replay shown for it. `is_stale`: the lake has events that this replay did not see.
 
-    `counts` and `chart` cover the selected requests; `counts` is None until these are counted. `others` counts the further replays
-    of the policy, which `others_href` lists.
+    `counts` and `chart` cover the selected requests; `counts` is None until these are counted. `others` are the further replays of
+    the policy, the newest first; `others_href` lists all.
     """
 
     policy: PolicyReadiness
@@ -76,8 +79,28 @@ class Entry:
     chart: Timeline | None
     href: str
     is_stale: bool
-    others: int = 0
+    others: tuple[Run, ...] = ()
     others_href: str = ""
+
+    @property
+    def title(self) -> str:
+        """Its name in lists."""
+        return self.run.title_of(self.policy.policy)
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        """The bar of its selected requests."""
+        return shares(self.counts.denied, self.counts.unknown, self.counts.matched) if self.counts else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What was tried to answer one question. `glance` is None where a filter leaves only some requests."""
+
+    name: str
+    words: StageWords
+    table: Table[Entry]
+    glance: Glance | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +135,16 @@ async def overview(asker: Asker, now: datetime, selection: Selection, asked: Ask
         in_time(asker, "ledger", partial(findings, now=now)),
         in_time(asker, f"recorded {selection}", partial(recorded, selection=selection)),
     )
+    groups = groups_of(decided, asked, narrows(selection))
     tables = {
-        "policies": table(asked, "policies", "Policies, what needs a decision first", _POLICY_COLUMNS, decided),
+        **{group.table.name: group.table for group in groups},
         "awaited": table(asked, "awaited", "Hindcast computes a verdict when its page is first opened", _AWAITED_COLUMNS, awaited),
         "recorded": None if log is None else table(asked, "recorded", _RECORDED_CAPTION, _RECORDED_COLUMNS, log, RECORDED_SHOWN),
         "replays": runs_table(asked, [run for run in runs if selection.policy in ("", *run.policies)], RUNS_SHOWN),
     }
     return {
         "extent": found,
-        "entries": decided,
+        "groups": groups,
         "awaited": awaited,
         "losses": None if ledger is None else losses(ledger),
         "is_narrowed": narrows(selection),
@@ -130,6 +154,26 @@ async def overview(asker: Asker, now: datetime, selection: Selection, asked: Ask
         "unspoken": unspoken(runs, newest(runs)),
         "tables": tables,
     }
+
+
+def groups_of(entries: Sequence[Entry], asked: Asked, is_narrowed: bool) -> list[Group]:
+    """The entries by question, in the order of the stages of the API server."""
+    words = {stage.name: stage.readiness.words for stage in STAGES}
+    order = dict.fromkeys([*words, *(entry.run.stage for entry in entries)])
+    found = []
+    for stage in order:
+        own = [entry for entry in entries if entry.run.stage == stage]
+        if own:
+            about = words.get(stage, StageWords())
+            # The anchor of a table, such as `mutating-policies`.
+            name = about.things.replace(" ", "-")
+            shown = table(asked, name, _FIRST, _POLICY_COLUMNS, own)
+            found.append(Group(name, about, shown, None if is_narrowed else _glance(own)))
+    return found
+
+
+def _glance(entries: Sequence[Entry]) -> Glance:
+    return glance([(entry.title, entry.href, entry.policy) for entry in entries])
 
 
 def runs_table(asked: Asked, runs: Sequence[Run], at_most: int = ROWS_MAX) -> Table[Run]:
@@ -149,8 +193,9 @@ def run_overview(source: Source, run_id: str, asked: Asked, selection: Selection
     return {
         "run": run,
         "report": report,
+        "glance": _glance(found),
         "tables": {
-            "policies": table(asked, "policies", "Policies, what needs a decision first", _POLICY_COLUMNS, found),
+            "policies": table(asked, "policies", _FIRST, _POLICY_COLUMNS, found),
             "left-out": table(asked, "left-out", "Not judged: never reached a policy", _LEFT_OUT_COLUMNS, by_count),
         },
     }
@@ -283,8 +328,9 @@ def _entry(policy: PolicyReadiness, run: Run, days: Sequence[DayCount] | None, s
     return Entry(policy, run, counts, timeline(days or ()), href, is_stale)
 
 
+_FIRST = "What was tried, what needs a decision first"
 _POLICY_COLUMNS: tuple[Column[Entry], ...] = (
-    Column("policy", "Policy", lambda entry: entry.policy.policy),
+    Column("policy", "Name", lambda entry: entry.title),
     Column("binding", "", lambda entry: entry.policy.binding),
     Column("verdict", "Verdict", lambda entry: str(entry.policy.status)),
     Column("matched", "Matched", lambda entry: entry.counts and entry.counts.matched, "n"),
@@ -293,9 +339,10 @@ _POLICY_COLUMNS: tuple[Column[Entry], ...] = (
     Column("replayed", "Replayed", lambda entry: entry.run.planned_ts, "time"),
     Column("reason", "", lambda entry: entry.policy.reasons[0] if entry.policy.reasons else ""),
     Column("run_id", "", lambda entry: entry.run.run_id),
+    Column("name", "", lambda entry: entry.run.name),
 )
 _AWAITED_COLUMNS: tuple[Column[Awaited], ...] = (
-    Column("policy", "Policy", lambda entry: entry.counts.policy, "name"),
+    Column("policy", "Name", lambda entry: entry.run.title_of(entry.counts.policy), "name"),
     Column("binding", "Binding", lambda entry: entry.counts.binding, "name"),
     Column("matched", "Matched", lambda entry: entry.counts.matched, "n"),
     Column("denied", "Would deny", lambda entry: entry.counts.deny, "n"),
@@ -315,7 +362,8 @@ _RECORDED_COLUMNS: tuple[Column[Recorded], ...] = (
 )
 _RUN_COLUMNS: tuple[Column[Run], ...] = (
     Column("run_id", "Replay", lambda run: run.run_id),
-    Column("policies", "Policies", lambda run: list(run.policies), "text"),
+    Column("policies", "What was tried", lambda run: [run.title_of(policy) for policy in run.policies], "text"),
+    Column("name", "", lambda run: run.name),
     Column("kind", "Kind", lambda run: run.kind),
     Column("planned_ts", "Planned", lambda run: run.planned_ts, "time"),
     Column("since", "Window", lambda run: run.since, "time"),

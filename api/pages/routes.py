@@ -20,7 +20,9 @@ from ..ask import fleet_reads, run_reads
 from ..ask.asking import Asker
 from ..ask.kept import report_of
 from ..ask.questions import Names
+from ..ask.run_removal import in_use_error, remove_runs
 from ..ask.waiting import PAGE_SECONDS, in_time
+from ..beside_runs import Label, keep_label
 from ..errors import BusyError, NotFoundError
 from ..state import Asking, Explaining, Working
 from ..work.explained_stages import ExplainedStage
@@ -36,6 +38,7 @@ from .requests import RequestView, request_tables, request_view, with_explanatio
 from .routing import Asks, Selected, page_router
 from .selection import Text
 from .tables import Asked, file_of
+from .trial import read_fields
 
 _CHOICES_MAX = 200
 After = Annotated[str | None, Query(max_length=4_000)]
@@ -96,7 +99,32 @@ async def show_run(request: Request, asker: Asking, asked: Asks, selection: Sele
     if asked.form:
         return file_of(found["tables"], asked)
     template = "run.html.j2" if is_of_policies else "stage_run.html.j2"
-    return page(request, template, section="/", words=of_stage.WORDS, **found)
+    return page(request, template, section="/", words=of_stage.WORDS, question=of_stage.question_of(found["run"]), **found)
+
+
+@router.post("/runs/{run_id}/label")
+async def label_run(request: Request, asker: Asking, run_id: str) -> Response:
+    """Name a replay, and say whether it is kept."""
+    stored_runs.run(asker.lake, run_id)
+    fields = await read_fields(request)
+    label = Label(fields.get("name", ""), bool(fields.get("is_kept")))
+    await asyncio.to_thread(keep_label, asker.lake, run_id, label)
+    return RedirectResponse(f"/runs/{run_id}", 303)
+
+
+@router.get("/runs/{run_id}/remove")
+async def ask_to_remove(request: Request, asker: Asking, run_id: str) -> Response:
+    """Ask whether to remove a replay."""
+    return page(request, "remove.html.j2", section="/", run=stored_runs.run(asker.lake, run_id))
+
+
+@router.post("/runs/{run_id}/remove")
+async def remove_run(asker: Asking, run_id: str) -> Response:
+    """Remove a replay. One that a replay or a report uses stays."""
+    _, in_use = await asyncio.to_thread(remove_runs, asker.lake, [run_id])
+    if in_use:
+        raise in_use_error(in_use)
+    return RedirectResponse("/", 303)
 
 
 @router.get("/runs/{run_id}/report")

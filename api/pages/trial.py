@@ -30,6 +30,7 @@ from .tables import Asked, Column, Table, table
 
 # A form holds only short fields next to the manifests.
 _FORM_BYTES_MAX = 3 * BYTES_MAX
+_SHORT_FORM_BYTES_MAX = 8 * 1024
 _PARTS_MAX = 100
 _HEAD_BYTES_MAX = 8 * 1024
 _BOUNDARY = re.compile(r';\s*boundary="?([^";,\s]{1,200})')
@@ -215,12 +216,25 @@ async def read_form(request: Request) -> TrialForm:
 
     Raises TooLargeError, and InputError for a body that is not such a form. A chosen file is used if the text field is empty.
     """
+    body = await _body(request, _FORM_BYTES_MAX, f"give at most {BYTES_MAX:,} bytes of manifests")
+    return await asyncio.to_thread(_form_of, request.headers.get("content-type", ""), body)
+
+
+async def read_fields(request: Request) -> dict[str, str]:
+    """The fields of a short form without files. Raises TooLargeError, and InputError for a body that is not such a form."""
+    try:
+        return _of_pairs(await _body(request, _SHORT_FORM_BYTES_MAX, "give a shorter name"))
+    except (UnicodeDecodeError, ValueError):
+        raise InputError("the form is not UTF-8 text", "send it as application/x-www-form-urlencoded") from None
+
+
+async def _body(request: Request, bytes_max: int, hint: str) -> bytes:
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > _FORM_BYTES_MAX:
-            raise TooLargeError("the form is too large", f"give at most {BYTES_MAX:,} bytes of manifests")
-    return await asyncio.to_thread(_form_of, request.headers.get("content-type", ""), bytes(body))
+        if len(body) > bytes_max:
+            raise TooLargeError("the form is too large", hint)
+    return bytes(body)
 
 
 def _form_of(kind: str, body: bytes) -> TrialForm:

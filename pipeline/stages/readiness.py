@@ -33,6 +33,12 @@ class StageWords:
     things: str = "manifests"  # in the plural, as in `these roles may be put into force`
     title: str = "Readiness"
     examples: str = ""  # the kinds that a user may give, for a hint
+    may: str = "be put into force"  # what a user wants to know: may they do so?
+
+    @property
+    def question(self) -> str:
+        """What a user asks about them: `Can these roles be put into force?`."""
+        return f"Can these {self.things} {self.may}?"
 
 
 class Agreed(NamedTuple):

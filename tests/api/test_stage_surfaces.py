@@ -237,3 +237,21 @@ def test_a_called_webhook_is_unknown_and_never_ready(lake: Path, tmp_path: Path,
     assert (found["stage"], found["binding"], found["status"]) == ("webhooks", "roles.example.com", "INSUFFICIENT EVIDENCE")
     assert found["exposure"]["requests_unknown"] == found["exposure"]["requests_matched"] == 2
     assert "the log does not show what it would answer" in str(found["unknown_reasons"])
+
+
+def test_the_first_page_asks_one_question_for_each_kind_and_names_what_was_tried(client: QueryClient) -> None:
+    """Two changes of roles are two entries under the question about roles, and not two versions of one thing."""
+    binding = {"kind": "ClusterRoleBinding", "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "view"}, "subjects": []}
+    other = client.replayed(manifests({**binding, "metadata": {"name": "secondtry"}}))["run_id"]
+    text = client.page("/")
+    assert text.count("Can these roles be put into force?") >= 1
+    assert "ClusterRoleBinding secondtry" in text
+    for form, name in (("name=night+shift&is_kept=on", "night shift"), ("name=", "ClusterRoleBinding secondtry")):
+        sent = client.send("POST", f"http://127.0.0.1:7444/runs/{other}/label", content=form)
+        assert (sent.status_code, sent.headers["location"]) == (303, f"/runs/{other}")
+        assert name in client.page("/")
+    foreign = client.send("POST", f"http://127.0.0.1:7444/runs/{other}/remove", headers={"Origin": "http://elsewhere.example"})
+    assert foreign.status_code == 403
+    assert "Remove this replay?" in client.page(f"/runs/{other}/remove")
+    assert client.send("POST", f"http://127.0.0.1:7444/runs/{other}/remove").headers["location"] == "/"
+    assert "secondtry" not in client.page("/")

@@ -23,7 +23,7 @@ from ..stage import Asked, Kind
 class PolicyReadiness(StageReadiness[PolicySet, ReplayPlan]):
     """The words for policies. pipeline/readiness judges them further than those of other stages: see its build.py."""
 
-    words = StageWords("policies", "Policy readiness", "ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding")
+    words = StageWords("policies", "Policy readiness", "ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding", "go to Deny")
     has_flips = False
     caveats = (
         "up to Kubernetes 1.36 the API server records only the first failure of a request: recorded counts are lower bounds, "
