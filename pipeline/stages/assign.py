@@ -60,14 +60,14 @@ def kind_words(document: Document) -> str:
 def assign(documents: Sequence[Document], stages: Sequence[Stage[Any, Any]] = STAGES) -> Assigned:
     """Read manifests stage by stage. Raises InputError, with file and line, for manifests that a stage cannot read."""
     kinds = [kind_of(document) for document in documents]
-    claimed = frozenset(kind for stage in stages for kind in stage.kinds)
     found: list[tuple[Stage[Any, Any], Any]] = []
-    used = [kind in claimed for kind in kinds]
+    used = [False] * len(documents)
     for stage in stages:
-        if not any(kind in stage.kinds for kind in kinds):
+        is_own = [kind in stage.kinds for kind in kinds]
+        # Some kinds say nothing to their stage in most manifests, such as namespaces without its labels: its rules are then false.
+        if not any(is_own) or not (rules := stage.read(documents)):
             continue
-        rules = stage.read(documents)
         found.append((stage, rules))
-        used = [is_used or stage.uses(rules, document) for is_used, document in zip(used, documents, strict=True)]
+        used = [each or own or stage.uses(rules, document) for each, own, document in zip(used, is_own, documents, strict=True)]
     left = tuple(document for document, is_used in zip(documents, used, strict=True) if not is_used)
     return Assigned(tuple(found), left)

@@ -7,6 +7,7 @@ from typing import Any
 from .authorization.stage import Authorization
 from .conditions.stage import Conditions
 from .mutating.stage import Mutating
+from .pod_security.stage import PodSecurity
 from .schema.stage import Schemas
 from .stage import Stage
 from .validating import Validating
@@ -18,8 +19,9 @@ MUTATING = Mutating()
 WEBHOOKS = Webhooks()
 SCHEMA = Schemas()
 CONDITIONS = Conditions()
+POD_SECURITY = PodSecurity()
 
-STAGES: tuple[Stage[Any, Any], ...] = (VALIDATING, AUTHORIZATION, MUTATING, WEBHOOKS, SCHEMA, CONDITIONS)
+STAGES: tuple[Stage[Any, Any], ...] = (VALIDATING, AUTHORIZATION, MUTATING, WEBHOOKS, SCHEMA, CONDITIONS, POD_SECURITY)
 
 
 def stage_of(name: str, stages: tuple[Stage[Any, Any], ...] = STAGES) -> Stage[Any, Any]:

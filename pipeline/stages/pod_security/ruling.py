@@ -1,0 +1,91 @@
+"""The verdicts of the plugin on one request: one per mode."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...history.event import Event
+from ...request import Grade
+from ...runs.verdict import INSUFFICIENT, Flip, Row
+from .policy import PREFIX, LevelVersion, Mode, Resolved
+from .subject import annotations_of, is_refused
+
+NAME = "pod-security"
+_UNKNOWN_POLICY = "unknown"
+_ACTIONS = {Mode.ENFORCE: "Deny", Mode.AUDIT: "Audit", Mode.WARN: "Warn"}
+
+
+class Ruling(NamedTuple):
+    """What one mode makes of a request. `decision` is `admit`, `deny` (it violates the policy), `nomatch` or `unknown`.
+
+    `message` holds the violations as the plugin prints them, `why` the reason of a `nomatch` or `unknown`. `place` is the rule that
+    decided, and `annotations` are those that the plugin leaves.
+    """
+
+    mode: Mode
+    policy: LevelVersion | None
+    decision: str
+    message: str = ""
+    why: str = ""
+    place: str = ""
+    evidence: str = Grade.EXACT
+    annotations: tuple[tuple[str, str], ...] = ()
+    code: int = 403
+
+
+def place_of(mode: Mode, resolved: Resolved, namespace: str) -> str:
+    """Where the policy of a mode is written: a label of the namespace, or a default of the configuration."""
+    if mode in resolved.labelled:
+        return f"Namespace/{namespace}/metadata.labels[{PREFIX}{mode}]"
+    return f"PodSecurityConfiguration/PodSecurity/defaults.{mode}"
+
+
+def row_of(ruling: Ruling, event: Event) -> Row:
+    """The row of a ruling on a recorded request."""
+    recorded = _recorded(ruling.mode, event)
+    is_denied = ruling.decision == "deny" and ruling.mode is Mode.ENFORCE
+    judged = ruling.decision in ("admit", "deny")
+    return Row(
+        policy=str(ruling.policy) if ruling.policy else _UNKNOWN_POLICY,
+        binding=str(ruling.mode),
+        param_namespace=None,
+        param_name=None,
+        expression_index=None,
+        decision=ruling.decision,
+        effect=("deny" if is_denied else "admit") if judged else None,
+        message=ruling.message or None,
+        reason=({403: "Forbidden", 422: "Invalid"}[ruling.code]) if is_denied else None,
+        code=ruling.code if is_denied else None,
+        why=ruling.why or None,
+        evidence=INSUFFICIENT if ruling.decision == "unknown" else str(ruling.evidence),
+        actions=[_ACTIONS[ruling.mode]],
+        audit_annotations=[(PREFIX + key, value) for key, value in ruling.annotations],
+        bypasses_actions=False,
+        stage=NAME,
+        rule_ref=ruling.place or None,
+        recorded=recorded,
+        flip=_flip(ruling, recorded, event) if ruling.mode is Mode.ENFORCE else None,
+    )
+
+
+def _recorded(mode: Mode, event: Event) -> str | None:
+    """What the log says that the plugin did in a mode; None where it does not say."""
+    told = annotations_of(event)
+    match mode:
+        case Mode.ENFORCE if is_refused(event):
+            return "deny"
+        case Mode.ENFORCE if event.succeeded or "enforce-policy" in told:
+            return "admit"
+        case Mode.AUDIT if "audit-violations" in told:
+            return "deny"
+        case Mode.AUDIT if "enforce-policy" in told:
+            return "admit"
+    return None
+
+
+def _flip(ruling: Ruling, recorded: str | None, event: Event) -> str:
+    if ruling.decision == "unknown":
+        return Flip.UNKNOWN
+    if ruling.decision == "deny":
+        return Flip.STILL_DENIED if recorded == "deny" or event.code >= 400 else Flip.NEWLY_DENIED
+    return Flip.NEWLY_ALLOWED if recorded == "deny" else Flip.SAME

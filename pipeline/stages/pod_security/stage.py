@@ -1,0 +1,79 @@
+"""The stage of Pod Security: levels of namespaces over recorded writes of Pods, controllers and namespaces."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from queries import LakeReader
+
+from ...manifests.documents import Document
+from ...runs.plan import PlannedRule
+from ...runs.verdicts import JudgedPass
+from ...runs.window import Window, stretches
+from ..grouped import GroupedPlan, GroupedStage, Judging
+from ..stage import Asked
+from .given import KINDS, Given, given_of
+from .policy import MODES, resolve
+from .readiness import PodSecurityReadiness
+from .ruling import NAME, row_of
+from .walk import Walk
+
+# A part with fewer requests is not worth its reading of their history.
+_REQUESTS_MIN = 5_000
+
+
+class PodSecurity(GroupedStage[Given]):
+    """See stage.Stage. Labels in force come from the log unless manifests give them."""
+
+    name = NAME
+    kinds = KINDS
+    readiness = PodSecurityReadiness()
+
+    def read(self, documents: Sequence[Document]) -> Given:
+        """See stage.Stage."""
+        return given_of(documents)
+
+    def uses(self, rules: Given, document: Document) -> bool:
+        """See stage.Stage."""
+        return False
+
+    def describe(self, rules: Given) -> Any:
+        """See GroupedStage."""
+        return rules.described()
+
+    def plan(self, reader: LakeReader, rules: Given, asked: Asked) -> GroupedPlan[Given]:
+        """See stage.Stage: with all replaced, namespaces without labels here have none."""
+        if asked.replaces_all and rules.everywhere is None:
+            rules = dataclasses.replace(rules, everywhere={})
+        return super().plan(reader, rules, asked)
+
+    def groups(self, reader: LakeReader, rules: Given, asked: Asked) -> tuple[Sequence[PlannedRule], int, Mapping[str, int]]:
+        """See GroupedStage."""
+        walk = Walk(reader, rules, asked.window, asked.kubernetes_version[1])
+        policies = [resolve(labels, walk.configuration.defaults).policy for labels in walk.labels.every()]
+        found = sorted({(str(policy[mode]), str(mode)) for policy in policies for mode in MODES})
+        return [PlannedRule(policy, mode, (), walk.requests) for policy, mode in found], walk.requests, walk.excluded
+
+    def judging(self, reader: LakeReader, plan: GroupedPlan[Given]) -> Judging:
+        """See GroupedStage."""
+        return _Writes(reader, plan)
+
+
+class _Writes(Judging):
+    """See Judging. Requests differ in their Pods, so that each is judged by itself."""
+
+    def __init__(self, reader: LakeReader, plan: GroupedPlan[Given]) -> None:
+        self._reader, self._plan = reader, plan
+        self._walk = Walk(reader, plan.rules, plan.window, plan.kubernetes_version[1])
+
+    def stretches(self) -> Sequence[Window]:
+        """See Judging."""
+        return stretches(self._reader, self._walk.window, self._plan.parts(self._walk.requests, _REQUESTS_MIN))
+
+    def records(self, stretch: Window) -> Iterator[JudgedPass]:
+        """See Judging."""
+        for found, rulings in self._walk.rulings(stretch):
+            event = found.event
+            yield (event.cluster, event.audit_id, event.ts, event.stage_ts, 0), [row_of(each, event) for each in rulings]

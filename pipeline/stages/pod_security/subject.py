@@ -1,0 +1,98 @@
+"""Which requests the plugin looks at, and where their Pod is.
+
+Follows k8s.io/pod-security-admission admission/admission.go (defaultPodSpecResources, ignoredPodSubresources, ExtractPodSpec).
+"""
+
+from __future__ import annotations
+
+from queries.reach import Answer
+
+from ...history.event import Event
+from ...history.outcome import reach_of_event
+from ...history.reconstruct import met_newer_version
+from ...replay.met import Met
+from ...request import GroupVersionResource, Object, Unknown
+from ...requests.classes import RequestClass
+from .policy import PREFIX, PRIVILEGED
+
+PODS = ("", "pods")
+NAMESPACES = ("", "namespaces")
+_TEMPLATE = ("spec", "template")
+# Where a controller has its template.
+_TEMPLATES = {
+    ("", "podtemplates"): ("template",),
+    ("", "replicationcontrollers"): _TEMPLATE,
+    ("apps", "daemonsets"): _TEMPLATE,
+    ("apps", "deployments"): _TEMPLATE,
+    ("apps", "replicasets"): _TEMPLATE,
+    ("apps", "statefulsets"): _TEMPLATE,
+    ("batch", "cronjobs"): ("spec", "jobTemplate", "spec", "template"),
+    ("batch", "jobs"): _TEMPLATE,
+}
+RESOURCES = frozenset({PODS, NAMESPACES, *_TEMPLATES})
+_IGNORED = frozenset({"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"})
+NOT_REACHED = "the request did not come to Pod Security"
+# Of the messages of a plugin that refuses a Pod or the labels of a namespace.
+REFUSED_POD = 'violates PodSecurity "'
+_REFUSED_LABEL = f"metadata.labels[{PREFIX}"
+
+
+def concerns(item: RequestClass) -> bool:
+    """Whether the plugin is asked about requests of a class. It ignores some of them."""
+    return (item.api_group, item.resource) in RESOURCES and item.operation in ("CREATE", "UPDATE")
+
+
+def is_ignored(resource: GroupVersionResource, subresource: str) -> bool:
+    """Whether the plugin ignores a subresource, before anything else."""
+    return subresource in _IGNORED if (resource.group, resource.resource) == PODS else bool(subresource)
+
+
+def template_of(resource: GroupVersionResource, value: Object) -> Object | None:
+    """The Pod, or the template of a controller; None without one."""
+    found: Object | None = value
+    for name in _TEMPLATES.get((resource.group, resource.resource), ()):
+        found = (found or {}).get(name)
+    return found
+
+
+def annotations_of(event: Event) -> dict[str, str]:
+    """What the plugin wrote to an event, without its prefix."""
+    return {key.removeprefix(PREFIX): value for key, value in event.annotations.items() if key.startswith(PREFIX)}
+
+
+def is_refused(event: Event) -> bool:
+    """Whether the plugin refused a request."""
+    if event.resource.resource == "namespaces":
+        return event.code == 422 and _REFUSED_LABEL in event.message
+    return event.code == 403 and REFUSED_POD in event.message
+
+
+def reached(met: Met, is_annotated: bool) -> bool | Unknown:
+    """Whether a request came to the plugin.
+
+    `is_annotated`: the log shows annotations of the plugin, so that a Pod without any was not judged.
+    """
+    event = met.event
+    if event.succeeded or is_refused(event) or annotations_of(event):
+        return True
+    reach = reach_of_event(event)
+    if reach.at("plugins") is Answer.ADMITTED:
+        return True
+    is_stale = event.code == 409 and event.verb == "update" and not met.unfit and met_newer_version(event, met.versions)
+    if is_stale or reach.at("plugins") is Answer.NOT_REACHED or (is_annotated and is_pod(event)):
+        return False
+    return Unknown(f"whether it came to Pod Security: {reach.why}")
+
+
+def told_to_count(event: Event, is_annotated: bool) -> bool | None:
+    """Whether the plugin judged an update of a Pod, as its annotations show; None where they do not show it."""
+    told = annotations_of(event)
+    if not told:
+        return False if is_annotated else None
+    by_policy = told.get("enforce-policy", str(PRIVILEGED)) != str(PRIVILEGED)
+    return True if by_policy or "error" in told or told.get("exempt") == "runtimeClass" else None
+
+
+def is_pod(event: Event) -> bool:
+    """Whether a request is for a Pod, and not for a controller or a namespace."""
+    return (event.resource.group, event.resource.resource) == PODS

@@ -1,0 +1,79 @@
+"""Walks the recorded requests that Pod Security is asked about, in the order of arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from queries import LakeReader
+
+from ...admission.policies.model import ParamKind
+from ...history.world import LogHistory
+from ...replay.met import Met, met
+from ...replay.past import load_history
+from ...requests.classes import ADMISSION, Requests
+from ...runs.window import Window
+from .configuration import Configuration
+from .given import Given
+from .judging import Judge
+from .labels import LabelsInForce
+from .modes import Modes
+from .namespaces import NamespaceJudge
+from .ruling import Ruling
+from .subject import NAMESPACES, concerns
+
+T = TypeVar("T")
+_POD = ParamKind("v1", "Pod")
+_UNREAD: Sequence[Ruling] = Modes(None, "", False).all("unknown", "the request could not be read")
+_ANNOTATED = """
+    SELECT cluster FROM events
+    WHERE list_contains(map_keys(annotations), 'pod-security.kubernetes.io/enforce-policy')
+    GROUP BY cluster
+"""
+
+
+class Walk:
+    """The requests of one window. It leaves tables in the connection of its reader."""
+
+    def __init__(self, reader: LakeReader, given: Given, window: Window, minor: int) -> None:
+        self._reader = reader
+        self._pods: LogHistory | None = None
+        self.window = window
+        self._history = load_history(reader, (), window)
+        self.labels = LabelsInForce(given, self._history)
+        self.configuration = given.configuration or Configuration()
+        every = Requests.of(reader, ADMISSION, window)
+        self._requests = every.only(concerns)
+        self.excluded = every.excluded(self._requests, "Pod Security is not asked about this resource and operation")
+        self._annotated = frozenset(cluster for (cluster,) in reader.sql(_ANNOTATED).fetchall())
+        self._minor = minor
+        self._judge = self.judge(given)
+        self._of_namespaces = NamespaceJudge(self._history, self._with_pods, self.configuration, minor)
+
+    @property
+    def requests(self) -> int:
+        """How many requests Pod Security is asked about."""
+        return self._requests.count
+
+    def rulings(self, share: Window | None = None) -> Iterator[tuple[Met, Sequence[Ruling]]]:
+        """The rulings on each request of a share."""
+        return self.met(self._rulings, _UNREAD, share)
+
+    def met(self, judge: Callable[[Met], T], unread: T, share: Window | None = None) -> Iterator[tuple[Met, T]]:
+        """What a judge says of each request of a share; `unread` of one that is nested too deep."""
+        return met(self._requests, self._reader, self._history, judge, unread, share=share)
+
+    def judge(self, given: Given) -> Judge:
+        """The judge of Pods and controllers under other labels or another configuration."""
+        labels = LabelsInForce(given, self._history)
+        return Judge(labels, self._with_pods, given.configuration, self._minor, self._annotated)
+
+    def _with_pods(self) -> LogHistory:
+        if self._pods is None:
+            with self._reader.session() as past:
+                self._pods = load_history(past, (_POD,), self.window)
+        return self._pods
+
+    def _rulings(self, found: Met) -> Sequence[Ruling]:
+        is_namespace = found.event.resource.resource == NAMESPACES[1]
+        return self._of_namespaces.rulings(found) if is_namespace else self._judge.rulings(found)
