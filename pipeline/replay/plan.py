@@ -39,6 +39,8 @@ class ReplayPlan(RunPlan):
     policies: PolicySet | None  # None: those that the log shows in force at the time of each request
     classes: tuple[RequestClass, ...]
     change_delay: timedelta = CHANGE_DELAY  # how long after its write a policy may not be in force yet
+    # The audit IDs of the requests whose verdicts are wanted; empty: of all. Verdicts on others may lack in the run.
+    wanted: tuple[str, ...] = field(default=(), repr=False)
     # How many events a worker reads at a time. It changes no verdict, so the run's name does not depend on it.
     part_events: int = field(default=PART_EVENTS, compare=False, repr=False)
 
@@ -49,7 +51,8 @@ class ReplayPlan(RunPlan):
 
     def document(self) -> dict[str, Any]:
         """See RunPlan."""
-        return super().document() | {
+        found = super().document() | {"wanted": sorted(self.wanted)} if self.wanted else super().document()
+        return found | {
             "change_delay_seconds": self.change_delay.total_seconds(),
             "policies": _policy_document(self.policies) if self.policies else AS_RECORDED,
             "classes": [dataclasses.asdict(item) for item in self.classes],
@@ -71,6 +74,7 @@ class ReplayPlan(RunPlan):
             requests=document["requests"],
             other_authorizers=tuple((cluster, OtherAuthorizers(kind)) for cluster, kind in document["other_authorizers"].items()),
             change_delay=timedelta(seconds=document["change_delay_seconds"]),
+            wanted=tuple(document.get("wanted", ())),
         )
 
     def by_resource(self) -> Counter[tuple[str, str]]:

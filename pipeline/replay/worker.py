@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,6 +49,7 @@ from .sql import statement
 from .waiting import groups_of
 from .worlds import Worlds
 
+_Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
 # The verdicts of each pass of a request.
 JudgedPasses: TypeAlias = list[tuple[int, Sequence[PolicyVerdict]]] | NotReplayed
 
@@ -101,6 +102,7 @@ class Replayer:
         With `lanes`, nothing is judged: the requests are read only to keep what they hold for the fields of these lanes.
         """
         self._window = plan.window
+        self._wanted = pa.array(plan.wanted, pa.string()) if plan.wanted else None
         self._partitions = partitions_of(plan)
         self._reader = reader
         self._history, policies = past_of(reader, plan.policies, plan.kubernetes_version, plan.window, plan.change_delay)
@@ -190,11 +192,8 @@ class Replayer:
         """Give the builder the verdicts on kept requests for objects that were not touched since. Raises LakeError if their file is
         gone."""
         walk = Walk(builder)
-        since = self._window.since
         for each in read_groups(kept):
-            batch = untouched(each, touched)
-            if since is not None:
-                batch = batch.filter(pc.greater_equal(batch.column("ts"), pa.scalar(since, batch.schema.field("ts").type)))
+            batch = self._chosen(untouched(each, touched))
             is_evaluated: Any = pc.is_null(batch.column("reason"))
             walk.count_reasons(batch.column("reason"))
             first = walk.add(batch)
@@ -210,15 +209,20 @@ class Replayer:
             inputs = read_inputs(pieces, self._remembered.columns_of(number))
         except (OSError, pa.ArrowException):
             return None
-        if self._window.since is not None:
-            moments = pa.scalar(self._window.since, inputs.schema.field("ts").type)
-            inputs = inputs.filter(pc.greater_equal(inputs["ts"], moments)).combine_chunks()
+        inputs = self._chosen(inputs).combine_chunks()
         if inputs.num_rows and not self._remembered.take_kept(number, inputs, builder):
             return None
         walk = Walk(builder)
         for batch in inputs.select(IDENTITY).to_batches():
             walk.add(batch)
         return walk
+
+    def _chosen(self, rows: _Rows) -> _Rows:
+        """Kept rows of the window, of the requests whose verdicts are wanted."""
+        since = self._window.since
+        if since is not None:
+            rows = rows.filter(pc.greater_equal(rows.column("ts"), pa.scalar(since, rows.schema.field("ts").type)))
+        return rows if self._wanted is None else rows.filter(pc.is_in(rows.column("audit_id"), value_set=self._wanted))
 
     def count_objects(self) -> None:
         """Count the objects of each file of events, if that was not done yet; the counts are kept with the lake."""

@@ -178,7 +178,9 @@ def propose(
     probes = Probes(manifests, [choices[name] for name in sorted(left)])
     if probes.objects:
         again = Manifests(probes.objects, manifests.others)
-        with _replayed(reader, lake, plan, again, probes.names, workers) as probed:
+        taken_out = reader.connection.execute(statement("taken_out"), {"verdicts": str(verdicts), "names": sorted(left)}).fetchall()
+        wanted = tuple(audit_id for (audit_id,) in taken_out)
+        with _replayed(reader, lake, plan, again, probes.names, workers, wanted=wanted) as probed:
             for name, items in probes.needless(reader.connection, verdicts, probed):
                 for item in items:
                     choices[name] = search.minus(choices[name], item)
@@ -244,9 +246,11 @@ def _replayed(
     names: frozenset[str],
     workers: int,
     note: Note = ignored,
+    wanted: tuple[str, ...] = (),
 ) -> Iterator[Path]:
-    """The verdicts of a replay of some policies with these manifests, over a plan's window."""
+    """The verdicts of a replay of some policies with these manifests, over a plan's window. See ReplayPlan.wanted."""
     again = plan_replay(reader, manifests.only(names).policy_set(), plan.window, plan.kubernetes_version)
+    again = replace(again, wanted=wanted)
     if again.other_authorizers:
         again = replace(again, other_authorizers=plan.other_authorizers)
     with trial_run(again, lake, workers, note) as verdicts:

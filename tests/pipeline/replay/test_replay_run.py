@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from multiprocessing import active_children
 from pathlib import Path
@@ -442,6 +443,20 @@ def test_a_complete_run_is_not_run_again(lake: Path, policies: PolicySet) -> Non
         raise AssertionError("ran again")
 
     assert run_replay(plan, lake, progress=fail) == first
+
+
+def test_wanted_verdicts_are_those_of_the_whole_run(lake: Path, policies: PolicySet) -> None:
+    whole = plan_of(lake, policies)
+    run_replay(whole, lake)  # what it keeps is what a later run reads
+    every = verdicts(lake, whole)
+    wanted = tuple(sorted({row["audit_id"] for row in every})[::2])
+    some = replace(whole, wanted=wanted)
+    run_replay(some, lake)
+    left = {row["audit_id"] for row in verdicts(lake, some)}
+    assert set(wanted) <= left < {row["audit_id"] for row in every}
+    expected = [{**row, "run_id": some.run_id} for row in every if row["audit_id"] in left]
+    assert verdicts(lake, some) == expected
+    assert some.run_id != whole.run_id
 
 
 def test_other_policies_are_another_run_and_the_place_of_their_file_is_not(lake: Path, policies: PolicySet) -> None:
