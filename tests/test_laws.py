@@ -22,7 +22,6 @@ OF_USERS = {"ingest/user_cache.py", "ingest/published/target.py", "ingest/source
 STAGES = {file.parent.name for file in (ROOT / "pipeline/stages").glob("*/__init__.py")}
 # Files about every stage that still name one: each stands in for a part of `Stage` that is missing. The list only shrinks.
 NAME_A_STAGE = {
-    "api/commands/explain.py",
     "api/commands/fleet.py",
     "api/commands/parts/from_log.py",
     "api/commands/parts/staged.py",
@@ -30,8 +29,6 @@ NAME_A_STAGE = {
     "api/commands/watch.py",
     "api/given.py",
     "api/pages/of_stage.py",
-    "api/pages/requests.py",
-    "api/work/explained_stages.py",
     "api/work/replayer.py",
     "pipeline/fleet/member.py",
     "pipeline/readiness/judging.py",
@@ -44,7 +41,6 @@ OF_ONE_STAGE = {
     *(f"api/commands/parts/webhook_{name}.py" for name in ("load", "migrate", "tables", "without")),
     *(f"api/commands/parts/{name}.py" for name in ("calibrate_roles", "chain_tables", "policy_check", "stack_installs")),
     *(f"api/pages/{name}.py" for name in ("load", "of_chain", "of_mutating", "of_schema")),
-    *(f"pipeline/readiness/explaining/{name}.py" for name in ("of_mutating", "of_webhooks", "original_writes")),
 }
 
 

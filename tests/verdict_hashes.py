@@ -32,7 +32,7 @@ from pipeline.runs import RunStore
 from pipeline.stages.assign import assign
 from pipeline.stages.registry import WEBHOOKS
 from pipeline.stages.stage import Asked
-from pipeline.stages.webhooks.stage import AsRecorded
+from pipeline.stages.webhooks.model import AsRecorded
 from queries import LakeReader, open_lake
 from tests.verdict_tables import DATA, DEMO, SOURCES
 

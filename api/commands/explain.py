@@ -6,26 +6,23 @@ import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated
 
+import click
 import typer
 
 from api import asked_values
 from api.context import Context
 from api.given import given_of
 from api.printing.explained import as_data, as_text
-from api.work.explained_stages import ByStage, ExplainedStage
-from api.work.explaining import Wanted, completed, one_request
+from api.work.explained_stages import DEFAULT_STAGE, EXPLAINED, ByStage
+from api.work.explaining import Wanted, completed, request_of
 from pipeline.admission.policies import PolicySet
-from pipeline.manifests.files import manifests_of
-from pipeline.readiness.explaining.explain import Asked
-from pipeline.readiness.redaction import Redaction
+from pipeline.explaining.asked import Asked
+from pipeline.explaining.redaction import Redaction
 from pipeline.report.texts import json_text, yaml_text
-from pipeline.stages.assign import kind_of
-from pipeline.stages.conditions.chain import Chain
-from pipeline.stages.conditions.explain_recorded import explain_recorded
-from pipeline.stages.registry import CONDITIONS
 from queries import open_lake
 
 from . import replay
@@ -60,8 +57,9 @@ def command(
     ] = None,
     other_authorizers: replay.OtherAuthorizersOption = None,
     stage: Annotated[
-        ExplainedStage, typer.Option(help="Without -f: what to explain of that which the log shows in force.")
-    ] = ExplainedStage.VALIDATING,
+        str,
+        typer.Option(click_type=click.Choice(EXPLAINED), help="Without -f: what to explain of that which the log shows in force."),
+    ] = DEFAULT_STAGE,
     output: Annotated[ExplanationFormat, typer.Option("-o", "--output", help="How to print it.")] = ExplanationFormat.TABLE,
 ) -> int:
     """Explain the verdict of policies on one recorded request: operands, deciding fields, unknown parts.
@@ -74,12 +72,12 @@ def command(
     own: Context = context.obj
     version = asked_values.parse_version(kubernetes_version)
     texts = read_texts(policies) if policies else []
-    chains = _chains(texts)
-    if chains:
-        return _explain_chains(own, chains, Wanted(audit_id, cluster, at), version, output)
-    asked = Asked(None, frozenset(policy or ()), version, redaction=Redaction(tuple(redact or ())))
+    asked = Asked(frozenset(policy or ()), version, redaction=Redaction(tuple(redact or ())))
     with closing(open_lake(own.lake)) as reader:
-        question = ByStage(reader, completed(reader, Wanted(audit_id, cluster, at)), asked, other_authorizers)
+        request = request_of(reader, completed(reader, Wanted(audit_id, cluster, at)))
+        if other_authorizers is not None:
+            asked = replace(asked, other_authorizers={request.cluster: other_authorizers})
+        question = ByStage(reader, request, asked)
         found = question.given(given_of(texts, version), lambda: _policies(texts, version)) if texts else question.recorded(stage)
     match output:
         case ExplanationFormat.JSON:
@@ -98,27 +96,3 @@ def _policies(texts: Sequence[tuple[str, str]], version: tuple[int, int]) -> Pol
     policies = parse_policies(texts)
     refuse_uncompilable(policies, version)
     return policies
-
-
-def _chains(texts: Sequence[tuple[str, str]]) -> tuple[Chain, ...]:
-    """The chains among the given manifests, if all of them are chains."""
-    documents = manifests_of(texts)
-    return CONDITIONS.read(documents) if documents and all(kind_of(each) in CONDITIONS.kinds for each in documents) else ()
-
-
-def _explain_chains(
-    own: Context, chains: tuple[Chain, ...], wanted: Wanted, version: tuple[int, int], output: ExplanationFormat
-) -> int:
-    with closing(open_lake(own.lake)) as reader:
-        wanted = completed(reader, wanted)
-        request = one_request(reader, wanted)
-        found = [explain_recorded(reader, each, request["cluster"], wanted.audit_id, request["ts"], version) for each in chains]
-    match output:
-        case ExplanationFormat.JSON:
-            sys.stdout.write(json_text({"explanations": [each.data() for each in found]}, indent=2) + "\n")
-        case ExplanationFormat.YAML:
-            data = {"explanations": [each.data() for each in found]}
-            sys.stdout.write(yaml_text([data]))
-        case _:
-            sys.stdout.write("".join(f"{line}\n" for each in found for line in each.lines()))
-    return 0

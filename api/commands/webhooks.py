@@ -30,10 +30,10 @@ from pipeline.stages.webhooks.as_of import configurations_as_of, world_as_of
 from pipeline.stages.webhooks.behaviour import behaviour, traced
 from pipeline.stages.webhooks.latency import latencies
 from pipeline.stages.webhooks.load import Loads, loads
+from pipeline.stages.webhooks.model import AsRecorded, Rules
 from pipeline.stages.webhooks.needs import reaching_system, self_locks
 from pipeline.stages.webhooks.outage import outage
 from pipeline.stages.webhooks.over_time import calls_over_time, outage_over_time
-from pipeline.stages.webhooks.stage import AsRecorded, Rules
 from queries import LakeReader, open_lake
 
 from .parts import options

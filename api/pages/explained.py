@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from pipeline.readiness.explaining.explanation import ExplainedExpression, ExplainedPolicy, Explanation, Piece
+from pipeline.explaining.explanation import ExplainedExpression, ExplainedPolicy, Explanation, Piece
+from pipeline.stages.readiness import StageWords
+from pipeline.stages.registry import stage_of
 
 from ..printing.explained import grade_words
 from .difference import NO_FIELDS, Fields, ObjectDifference, object_lines
@@ -22,23 +24,6 @@ _NAMES: Mapping[str, str] = {
 
 
 _PASSING = frozenset({"admit", "unchanged"})
-
-
-class StageWords(NamedTuple):
-    """The nouns of a stage, and what those of them do that let a request pass: of one, and of several."""
-
-    thing: str
-    things: str
-    passes: str
-    pass_: str
-    part: str
-
-
-_STAGES: Mapping[str, StageWords] = {
-    "validating": StageWords("policy", "policies", "admits it", "admit it", "binding"),
-    "mutating": StageWords("mutating policy", "mutating policies", "leaves it as it is", "leave it as it is", "binding"),
-    "webhooks": StageWords("webhook", "webhooks", "lets it pass", "let it pass", "webhook"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +61,7 @@ class ExplanationView:
     @property
     def words(self) -> StageWords:
         """The nouns of the stage that judged the request."""
-        return _STAGES.get(self.explanation.stage, _STAGES["validating"])
+        return stage_of(self.explanation.stage).readiness.words
 
 
 def explanation_view(found: Explanation) -> ExplanationView:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pipeline.explaining.missing import SHOWN_MAX
 from pipeline.readiness.counting.figures import FIGURES, Figure
 from pipeline.readiness.exempting.measures import Exemption
-from pipeline.readiness.missing import SHOWN_MAX
 from pipeline.readiness.model import (
     CriticalSubject,
     DayCount,

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pipeline.explaining.explanation import Explanation
 from pipeline.history.reconstruct import NotReplayed
-from pipeline.readiness.explaining.explanation import Explanation
 from pipeline.replay.recall import recall
 from pipeline.request import AdmissionRequest
-from pipeline.stages.registry import WEBHOOKS, stage_of
+from pipeline.stages.registry import stage_of
 
 from .. import stored_runs
 from ..ask import reads, run_reads
@@ -21,7 +21,7 @@ from ..ask.questions import TimePaging, VerdictFilters
 from ..ask.reads import RequestDetail, Source
 from ..errors import NotFoundError
 from ..stored_runs import Run
-from ..work.explained_stages import ExplainedStage
+from ..work.explained_stages import DEFAULT_STAGE, EXPLAINED
 from ..work.explanations import Question
 from .change import Change, change_of, decoded
 from .explained import ExplanationView, explanation_view, fields_of
@@ -111,7 +111,7 @@ class RequestView:
     is_awaited: bool = True
     outdated: Sequence[Outdated] = ()
     chains: Sequence[ChainAnswer] = ()
-    stage: ExplainedStage = ExplainedStage.VALIDATING
+    stage: str = DEFAULT_STAGE
 
     @property
     def has_explanation(self) -> bool:
@@ -129,14 +129,14 @@ class RequestView:
         return stage_of(self.explained_stage).readiness.words.things
 
     @property
-    def other_stages(self) -> Mapping[ExplainedStage, str]:
+    def other_stages(self) -> Mapping[str, str]:
         """The other stages that the page can explain, with the noun of what each judges by; empty for a replay."""
-        return {} if self.run else {each: stage_of(each).readiness.words.things for each in ExplainedStage if each != self.stage}
+        return {} if self.run else {each: stage_of(each).readiness.words.things for each in EXPLAINED if each != self.stage}
 
     @property
     def part(self) -> str:
         """What the verdict table calls a binding."""
-        return "webhook" if self.explained_stage == WEBHOOKS.name else "binding"
+        return stage_of(self.explained_stage).readiness.words.part
 
     @property
     def question(self) -> Question:
@@ -176,11 +176,11 @@ def _rank(decision: str) -> int:
 
 def is_explained(run: Run) -> bool:
     """Whether the verdicts of a replay can be explained."""
-    return run.stage in set(ExplainedStage)
+    return run.stage in EXPLAINED
 
 
 def request_view(
-    source: Source, run_id: str | None, cluster: str, audit_id: str, policy: str, stage: ExplainedStage = ExplainedStage.VALIDATING
+    source: Source, run_id: str | None, cluster: str, audit_id: str, policy: str, stage: str = DEFAULT_STAGE
 ) -> list[RequestView]:
     """The requests of one auditID, each with its verdicts in a replay, or without one.
 
@@ -208,7 +208,7 @@ def _view(
     recalled: Sequence[AdmissionRequest] | NotReplayed | None,
     rows: Sequence[Mapping[str, Any]],
     policy: str,
-    stage: ExplainedStage,
+    stage: str,
 ) -> RequestView:
     request = detail.request
     own = [row for row in rows if (row["cluster"], row["ts"]) == (request["cluster"], request["ts"])]

@@ -25,8 +25,8 @@ from ..ask.waiting import PAGE_SECONDS, in_time
 from ..beside_runs import Label, keep_label
 from ..errors import BusyError, NotFoundError
 from ..state import Asking, Explaining, Working
-from ..work.explained_stages import ExplainedStage
-from ..work.explanations import Explanations
+from ..work.explained_stages import DEFAULT_STAGE
+from ..work.explanations import Explanations, StageName
 from ..work.jobs import Order
 from . import evidence, fleet, of_stage, overview
 from .cost import cost_view
@@ -233,7 +233,7 @@ async def show_request(
     asked: Asks,
     cluster: Text,
     audit_id: Text,
-    stage: ExplainedStage = ExplainedStage.VALIDATING,
+    stage: StageName = DEFAULT_STAGE,
 ) -> Response:
     """Show one request as the log has it, and the verdicts of the policies, webhooks or mutating policies in force."""
     views = await asker.ask(request_view, None, cluster, audit_id, "", stage)

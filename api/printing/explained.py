@@ -10,16 +10,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from pipeline.readiness.explaining.explanation import (
+from pipeline.explaining.explanation import (
     DecidingPart,
     ExplainedExpression,
     ExplainedPolicy,
     Explanation,
+    InOwnWords,
     Operand,
     Piece,
 )
-from pipeline.readiness.missing import UnknownReason
+from pipeline.explaining.missing import UnknownReason
 from pipeline.report.texts import yaml_text
+from pipeline.stages.readiness import StageWords
+from pipeline.stages.registry import stage_of
 
 from .layout import printable
 
@@ -54,8 +57,6 @@ _DECISIONS: Mapping[str, str] = {
     "changed": "changes the object",
     "unchanged": "leaves the object as it is",
 }
-# The things that a stage judges by.
-_THINGS: Mapping[str, str] = {"validating": "Policies", "webhooks": "Webhooks", "mutating": "Mutating policies"}
 
 
 def grade_words(grade: str) -> str:
@@ -63,8 +64,10 @@ def grade_words(grade: str) -> str:
     return _GRADES.get(grade, grade)
 
 
-def as_data(found: Explanation) -> dict[str, Any]:
+def as_data(found: Explanation | InOwnWords) -> dict[str, Any]:
     """The explanation as JSON values."""
+    if not isinstance(found, Explanation):
+        return found.data()
     data: dict[str, Any] = _plain(dataclasses.asdict(found))
     return data
 
@@ -77,8 +80,10 @@ def _plain(value: Any) -> Any:
     return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
 
 
-def as_text(found: Explanation, width: int, *, whole: bool = False) -> str:
+def as_text(found: Explanation | InOwnWords, width: int, *, whole: bool = False) -> str:
     """The explanation for a terminal. Objects are cut to the deciding parts, unless `whole`."""
+    if not isinstance(found, Explanation):
+        return "".join(f"{line}\n" for line in found.lines())
     paper = _Paper(max(width, WIDTH_MIN))
     _request(paper, found)
     matched = [entry for entry in found.policies if entry.decision != "nomatch"]
@@ -144,12 +149,12 @@ def _request(paper: _Paper, found: Explanation) -> None:
 
 
 def _policy(paper: _Paper, entry: ExplainedPolicy, stage: str) -> None:
-    binding = f", {_bound(stage)} {entry.binding}" if entry.binding else ""
+    binding = f", {_words(stage).part} {entry.binding}" if entry.binding else ""
     actions = f" ({', '.join(entry.actions)})" if entry.actions else ""
     word = _DECISIONS.get(entry.effect if entry.decision == "error" else entry.decision, entry.decision)
     if entry.decision == "error":
         word = _word_of_error(entry, word, stage)
-    name = "all mutating policies together" if (stage, entry.policy) == ("mutating", stage) else entry.policy
+    name = f"all {_words(stage).things} together" if entry.policy == stage else entry.policy
     paper.heading(f"{name}{binding}: {word}{actions}")
     if entry.message:
         paper.words(entry.message, 2, "says        ")
@@ -174,15 +179,15 @@ def _policy(paper: _Paper, entry: ExplainedPolicy, stage: str) -> None:
 
 
 def _word_of_error(entry: ExplainedPolicy, word: str, stage: str) -> str:
-    if (stage, entry.policy) == ("mutating", stage):
+    if entry.policy == stage:
         return "refuse the request"
     if entry.why == "not covered by failurePolicy":
         return "ends the request, whatever failurePolicy says"
     return f"{word}, because it fails and failurePolicy decides"
 
 
-def _bound(stage: str) -> str:
-    return "webhook" if stage == "webhooks" else "binding"
+def _words(stage: str) -> StageWords:
+    return stage_of(stage).readiness.words
 
 
 def _variables_of(entry: ExplainedPolicy, shown: Sequence[ExplainedExpression]) -> list[ExplainedExpression]:
@@ -242,9 +247,9 @@ def _admitting(paper: _Paper, entries: Sequence[ExplainedPolicy]) -> None:
 def _not_matched(paper: _Paper, entries: Sequence[ExplainedPolicy], stage: str) -> None:
     if not entries:
         return
-    paper.heading(f"{_THINGS.get(stage, 'Policies')} that do not match")
+    paper.heading(f"{_words(stage).things.capitalize()} that do not match")
     for entry in entries[:_NOT_MATCHED_MAX]:
-        binding = f", {_bound(stage)} {entry.binding}" if entry.binding and entry.binding != entry.policy else ""
+        binding = f", {_words(stage).part} {entry.binding}" if entry.binding and entry.binding != entry.policy else ""
         paper.words(f"{entry.policy}{binding}: {entry.why or 'no rule is for this request'}", 2)
         for each in entry.conditions:
             if each.decision != "true" and len(entries) <= _TRACED_MAX:

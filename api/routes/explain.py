@@ -10,14 +10,14 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response
 
 from pipeline.authorization import OtherAuthorizers
-from pipeline.readiness.explaining.explanation import Explanation
+from pipeline.explaining.explanation import Explanation
 
 from ..ask.formats import MEDIA_TYPES, RowFormat
 from ..ask.questions import Names
 from ..asked_values import parse_version
 from ..state import Explaining
-from ..work.explained_stages import ExplainedStage
-from ..work.explanations import Question
+from ..work.explained_stages import DEFAULT_STAGE
+from ..work.explanations import Question, StageName
 from .answers import PREFIX, known_parameters
 from .jobs import POSTED, posted
 
@@ -57,8 +57,8 @@ async def explain_request(
         ),
     ] = None,
     stage: Annotated[
-        ExplainedStage, Query(description="without `run`: the stage to explain, with the rules in force at the time of the request")
-    ] = ExplainedStage.VALIDATING,
+        StageName, Query(description="without `run`: the stage to explain, with the rules in force at the time of the request")
+    ] = DEFAULT_STAGE,
     policy: Policies = [],  # noqa: B006  # FastAPI copies it
     at: At = None,
     kubernetes_version: Version = None,

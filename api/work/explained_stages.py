@@ -1,82 +1,81 @@
-"""Explains one recorded request by any stage that can: by given manifests, by those of a run, or by those that the log shows."""
+"""Explains one recorded request by any stage: by given manifests, by those of a run, or by those that the log shows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import datetime
-from enum import StrEnum
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-from ingest.errors import EvidenceError
+from ingest.errors import EvidenceError, InputError
 from pipeline.admission.policies import PolicySet
-from pipeline.authorization import OtherAuthorizers
-from pipeline.readiness.explaining.explain import Asked
-from pipeline.readiness.explaining.explanation import Explanation, NotExplained
-from pipeline.readiness.explaining.of_mutating import explain_mutating
-from pipeline.readiness.explaining.of_webhooks import explain_webhooks
-from pipeline.stages.mutating.model import MutatingRules
-from pipeline.stages.registry import MUTATING, WEBHOOKS, stage_of
+from pipeline.explaining.asked import Asked
+from pipeline.explaining.explanation import Explanation, InOwnWords, NotExplained
+from pipeline.stages.registry import DEFAULT, STAGES, stage_of
 from pipeline.stages.stage import Stage
-from pipeline.stages.webhooks.stage import AsRecorded, Rules
 from queries import LakeReader
 
-from ..beside_runs import kept_rules
 from ..given import Given
-from .explaining import Wanted, explain_one, explain_stage
+from .explaining import UNFINISHED, Found
 
+_NAMES_SHOWN = 30
+# The stages that explain what they make of a request under the rules that the log shows.
+EXPLAINED = tuple(stage.name for stage in STAGES if stage.readiness.explains_log)
+DEFAULT_STAGE = DEFAULT.name
 
-class ExplainedStage(StrEnum):
-    """The stages that explain their verdicts."""
-
-    VALIDATING = "validating"
-    MUTATING = "mutating"
-    WEBHOOKS = "webhooks"
+Made = Explanation | InOwnWords
 
 
 @dataclass(frozen=True)
 class ByStage:
-    """One request, and how to explain it. Its methods raise as `explain_one` does."""
+    """One request, and what to show of it.
+
+    Its methods raise EvidenceError for a request that a replay leaves out, and where nothing is in force. They raise InputError
+    where no thing has an asked name.
+    """
 
     reader: LakeReader
-    wanted: Wanted
-    asked: Asked
-    others: OtherAuthorizers | None
+    request: Found
+    options: Asked
 
-    def given(self, given: Given, policies: Callable[[], PolicySet]) -> list[Explanation]:
+    def given(self, given: Given, policies: Callable[[], PolicySet]) -> list[Made]:
         """By each stage that reads some of the manifests; `policies` reads those of the stage of policies."""
-        found = [each for stage, rules in given.stages if stage in (WEBHOOKS, MUTATING) for each in self._by(stage, rules)]
-        if given.has_policies or not found:
-            found += explain_one(self.reader, self.wanted, replace(self.asked, policies=policies()), self.others)
-        return found
+        found = [each for stage, rules in given.stages for each in self.by(stage, rules)]
+        return [*found, *(self.by(DEFAULT, policies()) if given.has_policies or not found else ())]
 
-    def recorded(self, stage: ExplainedStage) -> list[Explanation]:
+    def recorded(self, stage: str) -> list[Made]:
         """By what the log shows in force at the time of the request."""
-        match stage:
-            case ExplainedStage.WEBHOOKS:
-                return self._by(WEBHOOKS, AsRecorded.RULES)
-            case ExplainedStage.MUTATING:
-                return self._by(MUTATING, None)
-        return explain_one(self.reader, self.wanted, self.asked, self.others)
+        return self.by(stage_of(stage), None)
 
-    def of_run(self, lake: Path, run_id: str, stage: ExplainedStage) -> list[Explanation]:
-        """By the manifests of a run of webhooks or mutating policies."""
-        found = stage_of(stage)
-        rules = kept_rules(lake, run_id, found)
-        if rules is None:
-            raise EvidenceError(f"the {found.readiness.words.things} of run {run_id} are not kept", "send them with POST")
-        return self._by(found, rules)
+    def by(self, stage: Stage[Any, Any], rules: Any) -> list[Made]:
+        """By the rules of a stage; without rules by those in force. Empty if the stage does not explain itself."""
+        asked = self.options.about(self.request.cluster, self.request.audit_id, self.request.ts)
+        found = stage.readiness.explain(self.reader, rules, asked)
+        for each in found or ():
+            if isinstance(each, NotExplained):
+                hint = each.remedy or f"no {stage.readiness.words.thing} can be asked about it"
+                raise EvidenceError(f"request {asked.audit_id} was not replayed: {each.reason}", hint)
+        made = [each for each in found or () if not isinstance(each, NotExplained)]
+        if not made and found is not None:
+            if not self.request.is_finished:
+                raise EvidenceError(f"request {asked.audit_id} was not replayed: its stage {UNFINISHED[0]}", UNFINISHED[1])
+            raise EvidenceError(f"request {asked.audit_id} was not replayed: it ended before this stage, or had nothing for it")
+        entries = [entry.policy for each in made if isinstance(each, Explanation) for entry in each.policies]
+        if any(isinstance(each, Explanation) for each in made) and (not entries or asked.names.difference(entries)):
+            self._check_names(stage, rules, asked, frozenset(entries))
+        return made
 
-    def _by(self, stage: Stage[Any, Any], rules: Any) -> list[Explanation]:
-        explain = self._mutating(rules) if stage is MUTATING else self._webhooks(rules)
-        return explain_stage(self.reader, self.wanted, self.asked.names, explain)
-
-    def _webhooks(self, rules: Rules) -> Callable[[str, str, datetime], list[Explanation | NotExplained]]:
-        return lambda cluster, audit_id, ts: explain_webhooks(self.reader, cluster, audit_id, ts, rules, self._asked_in(cluster))
-
-    def _mutating(self, rules: MutatingRules | None) -> Callable[[str, str, datetime], list[Explanation | NotExplained]]:
-        return lambda cluster, audit_id, ts: explain_mutating(self.reader, cluster, audit_id, ts, rules, self._asked_in(cluster))
-
-    def _asked_in(self, cluster: str) -> Asked:
-        return self.asked if self.others is None else replace(self.asked, other_authorizers={cluster: self.others})
+    def _check_names(self, stage: Stage[Any, Any], rules: Any, asked: Asked, named: frozenset[str]) -> None:
+        words = stage.readiness.words
+        there = stage.readiness.explainable(self.reader, rules, asked)
+        missing = sorted(asked.names if there is None and not named else asked.names - named if there is not None else ())
+        if missing:
+            which = "were given" if rules is not None else "were in force at the time of the request"
+            hint = f"these {which}: {', '.join(sorted(there)[:_NAMES_SHOWN]) or 'none'}" if there is not None else ""
+            raise InputError(
+                f"policy: {', '.join(missing)} is not among the {words.things}", hint or "leave out --policy to see all"
+            )
+        if not named:
+            raise EvidenceError(
+                f"neither the log nor a snapshot shows a {words.thing} that was in force at the time of the request",
+                f"give {words.things}: give them with -f, or over HTTP in the body of a POST",
+            )

@@ -14,16 +14,19 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ingest.errors import HindcastError
+from ingest.errors import EvidenceError, HindcastError, InputError
 from ingest.holds import hold_files
 from pipeline.authorization import OtherAuthorizers
-from pipeline.cel.minors import DEFAULT
-from pipeline.readiness.explaining.explain import Asked
-from pipeline.readiness.explaining.explanation import Explanation
+from pipeline.explaining.asked import Asked
+from pipeline.explaining.explanation import Explanation
 from pipeline.runs.lifetime import end_with_pipe
+from pipeline.runs.window import Window
+from pipeline.stages.registry import stage_of
 from queries import open_lake
 
 from .. import priorities
@@ -36,10 +39,10 @@ from ..exhausted import wants_memory
 from ..given import given_of
 from ..posted import check_posted
 from ..printing.explained import as_data
-from ..run_policies import policies_of_run
-from ..stored_runs import run, run_plan, stored_plan
-from .explained_stages import ByStage, ExplainedStage
-from .explaining import Wanted
+from ..run_policies import rules_of_run
+from ..stored_runs import run, run_plan
+from .explained_stages import ByStage, Made
+from .explaining import Wanted, request_of
 
 ANSWER_BYTES_MAX = 32 * 1024**2
 
@@ -66,55 +69,51 @@ def explanations(order: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The explanations of one request, as JSON values. Raises as `explain_one` does, and for policies that cannot be read or
     compiled."""
     lake = Path(order["lake"])
-    asked = _asked(lake, order)
     with hold_files(lake, time.time()):
         reader = open_lake(lake)
         try:
-            others = order["other_authorizers"]
-            wanted = Wanted(order["audit_id"], order["cluster"], order["at"])
-            found = _explained(lake, order, ByStage(reader, wanted, asked, OtherAuthorizers(others) if others else None))
+            request = request_of(reader, Wanted(order["audit_id"], order["cluster"], order["at"]))
+            found = _explained(lake, order, ByStage(reader, request, _options(lake, order, request.cluster)))
         finally:
             reader.close()
-    return [as_data(each) for each in found]
+    if not (shown := [each for each in found if isinstance(each, Explanation)]):
+        raise InputError("an explanation of these manifests is not served", "use `hindcast explain`")
+    return [as_data(each) for each in shown]
 
 
-def _explained(lake: Path, order: Mapping[str, Any], by: ByStage) -> list[Explanation]:
+def _explained(lake: Path, order: Mapping[str, Any], by: ByStage) -> list[Made]:
     """By posted manifests, by those of a run, or (neither) by those in force at the time."""
     if order["policies"] is not None:
-        text, version = order["policies"], by.asked.version
+        text, version = order["policies"], by.options.version
         check_posted(text)
         return by.given(given_of([("policies", text)], version), lambda: posted_policies(text, version, lake))
-    stage = ExplainedStage(order["stage"])
-    if order["run_id"] is not None and (found := _stage_of_run(lake, order["run_id"])) is not None:
-        return by.of_run(lake, order["run_id"], found)
-    return by.recorded(ExplainedStage.VALIDATING if order["run_id"] is not None else stage)
-
-
-def _stage_of_run(lake: Path, run_id: str) -> ExplainedStage | None:
-    """The stage of a run that is not of policies, if it explains its verdicts."""
-    name = run(lake, run_id).stage
-    return next((each for each in ExplainedStage if each is not ExplainedStage.VALIDATING and each == name), None)
-
-
-def _asked(lake: Path, order: Mapping[str, Any]) -> Asked:
-    """The names to explain, the version, and what a run says of both; of a run of policies the policies, too."""
-    names = frozenset(order["names"])
-    version = tuple(order["kubernetes_version"]) if order["kubernetes_version"] else None
-    if order["run_id"] is not None and _stage_of_run(lake, order["run_id"]) is not None:
-        plan_of_run = run_plan(lake, order["run_id"])
-        others = {cluster: OtherAuthorizers(found) for cluster, found in plan_of_run["other_authorizers"].items()}
-        return Asked(None, names, version or parse_version(plan_of_run["kubernetes_version"]), other_authorizers=others)
-    if order["run_id"] is not None:
-        plan = stored_plan(lake, order["run_id"])
-        return Asked(
-            policies_of_run(lake, order["run_id"]),
-            names,
-            version or plan.kubernetes_version,
-            plan.window,
-            plan.change_delay,
-            dict(plan.other_authorizers),
+    if order["run_id"] is None:
+        return by.recorded(order["stage"])
+    stage = stage_of(run(lake, order["run_id"]).stage)
+    if not stage.readiness.explains_log:
+        raise EvidenceError(
+            f"run {order['run_id']} is of stage {stage.name}, whose verdicts hold their own reasons", "ask for its verdicts"
         )
-    return Asked(None, names, version or DEFAULT)
+    return by.by(stage, rules_of_run(lake, order["run_id"], stage))
+
+
+def _options(lake: Path, order: Mapping[str, Any], cluster: str) -> Asked:
+    """The names to explain, the version, and what a run says of both."""
+    asked = Asked(frozenset(order["names"]))
+    if order["run_id"] is not None:
+        plan = run_plan(lake, order["run_id"])
+        window = {name: datetime.fromisoformat(text) if text else None for name, text in plan["window"].items()}
+        delay = plan.get("change_delay_seconds")
+        asked = replace(
+            asked,
+            version=parse_version(plan["kubernetes_version"]),
+            window=Window(**window),
+            change_delay=asked.change_delay if delay is None else timedelta(seconds=delay),
+            other_authorizers={name: OtherAuthorizers(found) for name, found in plan["other_authorizers"].items()},
+        )
+    if order["other_authorizers"]:
+        asked = replace(asked, other_authorizers={cluster: OtherAuthorizers(order["other_authorizers"])})
+    return replace(asked, version=tuple(order["kubernetes_version"])) if order["kubernetes_version"] else asked
 
 
 def _write(document: Mapping[str, Any]) -> int:

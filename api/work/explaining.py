@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
-from ingest.errors import EvidenceError, InputError
-from pipeline.authorization import OtherAuthorizers
-from pipeline.readiness.explaining.explain import Asked, explain_request, policies_met
-from pipeline.readiness.explaining.explanation import Explanation, NotExplained
+from ingest.errors import InputError
 from queries import LakeReader
 
 from ..errors import NotFoundError
 
 _IDS_SHOWN = 5
-_NAMES_SHOWN = 30
+# Of a request without an end: why it is not replayed, and what helps.
+UNFINISHED = ("ResponseComplete is not recorded", "ingest the rest of the log; an audit policy may also omit that stage")
 _FOUND = """
     SELECT cluster, coalesce(ts, stage_ts) AS ts, bool_or(stage = 'ResponseComplete') AS finished,
         any_value(verb) AS verb, any_value(resource) AS resource
@@ -38,74 +35,22 @@ class Wanted:
     at: str | None = None
 
 
-def explain_one(
-    reader: LakeReader, wanted: Wanted, asked: Asked, other_authorizers: OtherAuthorizers | None = None
-) -> list[Explanation]:
-    """The explanation of one request; several if it deleted a collection.
+class Found(NamedTuple):
+    """The request that is meant, and whether the log shows its end."""
 
-    Raises NotFoundError for an audit ID that the lake does not have. Raises InputError where several requests have it or no policy
-    has an asked name. Raises EvidenceError for a request that a replay leaves out.
+    cluster: str
+    audit_id: str
+    ts: datetime
+    is_finished: bool
+
+
+def request_of(reader: LakeReader, wanted: Wanted) -> Found:
+    """The one request that is wanted.
+
+    Raises NotFoundError for an audit ID that the lake does not have, and InputError where several requests have it.
     """
-    cluster, moment = _request(reader, wanted)
-    if other_authorizers is not None:
-        asked = replace(asked, other_authorizers={cluster: other_authorizers})
-    found = [each for each in explain_request(reader, cluster, wanted.audit_id, asked) if each.ts == moment]
-    made = [each for each in found if isinstance(each, Explanation)]
-    for each in found:
-        if isinstance(each, NotExplained):
-            hint = each.remedy or "no policy can be asked about it"
-            raise EvidenceError(f"request {wanted.audit_id} was not replayed: {each.reason}", hint)
-    _check_names(reader, cluster, wanted, asked, made)
-    return made
-
-
-# Explains one request at a time, by cluster, audit ID and moment.
-OfStage: TypeAlias = Callable[[str, str, datetime], Sequence[Explanation | NotExplained]]
-
-
-def explain_stage(reader: LakeReader, wanted: Wanted, names: frozenset[str], explain: OfStage) -> list[Explanation]:
-    """The explanation of one request by a stage other than that of validating policies; raises as `explain_one` does."""
-    cluster, moment = _request(reader, wanted)
-    found = explain(cluster, wanted.audit_id, moment)
-    for each in found:
-        if isinstance(each, NotExplained):
-            raise EvidenceError(f"request {wanted.audit_id} was not replayed: {each.reason}", each.remedy)
-    made = [each for each in found if isinstance(each, Explanation)]
-    if not made:
-        raise EvidenceError(f"request {wanted.audit_id} was not replayed: it ended before this stage, or had nothing for it")
-    if not any(each.policies for each in made):
-        if names:
-            raise InputError(
-                f"policy: {', '.join(sorted(names))} is not among those of this stage", "leave out --policy to see all"
-            )
-        raise EvidenceError("the log shows none of this stage at the time of the request", "give them with -f")
-    return made
-
-
-def _check_names(reader: LakeReader, cluster: str, wanted: Wanted, asked: Asked, made: list[Explanation]) -> None:
-    named = {entry.policy for each in made for entry in each.policies}
-    missing = sorted(asked.names - named)
-    if missing or not named:
-        there = sorted(policies_met(reader, cluster, wanted.audit_id, asked))
-        shown = ", ".join(there[:_NAMES_SHOWN]) or "none"
-        which = "were given" if asked.policies is not None else "were in force at the time of the request"
-        if missing:
-            raise InputError(f"policy: {', '.join(missing)} is not among the policies", f"these {which}: {shown}")
-        raise EvidenceError(
-            "neither the log nor a snapshot shows a policy that was in force at the time of the request",
-            "give policies: with -f, over HTTP in the body of a POST",
-        )
-
-
-def _request(reader: LakeReader, wanted: Wanted) -> tuple[str, datetime]:
-    """The cluster and time of a request that ended. Raises NotFoundError, InputError, EvidenceError."""
     found = one_request(reader, wanted)
-    if not found["finished"]:
-        raise EvidenceError(
-            f"request {wanted.audit_id} was not replayed: its stage ResponseComplete is not recorded",
-            "ingest the rest of the log; an audit policy may also omit that stage",
-        )
-    return found["cluster"], found["ts"]
+    return Found(found["cluster"], wanted.audit_id, found["ts"], found["finished"])
 
 
 def completed(reader: LakeReader, wanted: Wanted) -> Wanted:

@@ -12,19 +12,20 @@ import signal
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import structlog
+from pydantic import AfterValidator, WithJsonSchema
 
 from ingest.errors import HindcastError
 from pipeline.authorization import OtherAuthorizers
-from pipeline.readiness.explaining.explanation import Explanation
+from pipeline.explaining.explanation import Explanation
 
 from ..ask.asking import Asker
 from ..errors import BusyError, TooCostlyError, error_of
 from . import forks
-from .explained_stages import ExplainedStage
+from .explained_stages import DEFAULT_STAGE, EXPLAINED
 from .explainer import ANSWER_BYTES_MAX
 
 AT_ONCE = 2
@@ -33,6 +34,16 @@ _KEPT_BYTES_MAX = 64 * 1024**2
 _KEPT_SECONDS = 60.0
 
 _log = structlog.get_logger("hindcast.query")
+
+
+def _explained(name: str) -> str:
+    if name not in EXPLAINED:
+        raise ValueError(f"{name!r} is not a stage that explains itself: {', '.join(EXPLAINED)}")
+    return name
+
+
+# The name of a stage that explains itself, as clients give it.
+StageName = Annotated[str, AfterValidator(_explained), WithJsonSchema({"type": "string", "enum": list(EXPLAINED)})]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +64,7 @@ class Question:
     names: tuple[str, ...] = ()
     kubernetes_version: tuple[int, int] | None = None
     other_authorizers: OtherAuthorizers | None = None
-    stage: ExplainedStage = ExplainedStage.VALIDATING
+    stage: str = DEFAULT_STAGE
 
 
 class _Answer(msgspec.Struct):

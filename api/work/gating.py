@@ -17,6 +17,7 @@ from ingest.errors import InputError
 from pipeline.admission.policies.load import parse_objects
 from pipeline.authorization import OtherAuthorizers
 from pipeline.cel.minors import DEFAULT
+from pipeline.explaining.redaction import Redaction
 from pipeline.history.in_force import CHANGE_DELAY
 from pipeline.manifests.files import manifests_of
 from pipeline.readiness.against import PolicyBase
@@ -25,7 +26,6 @@ from pipeline.readiness.exempting.manifests import Manifests
 from pipeline.readiness.explaining.counterexamples import PER_POLICY_MAX, Found, find_counterexamples, find_requests
 from pipeline.readiness.flow import Asked, Walk, make_report
 from pipeline.readiness.model import PolicyReadiness
-from pipeline.readiness.redaction import Redaction
 from pipeline.readiness.report import Report, joined, with_caveats
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.readiness.stage_flow import StageWalk, Wanted, make_stage_report, run_stage

@@ -19,6 +19,7 @@ from queries import LakeReader
 from ..admission.policies import Action, PolicySet
 from ..admission.policies.decode import BINDING, POLICY
 from ..replay import ReplayPlan
+from ..replay.judges import Judge, Judges
 from ..request import Object
 from ..runs import RunSummary
 from ..runs.plan import RunPlan
@@ -28,7 +29,6 @@ from .change import Change, ChangedUnit, Fate, FateCount
 from .counting.bounds import upper_bound
 from .exempting.manifests import Key as ObjectKey
 from .exempting.manifests import Manifests
-from .explaining.judges import Judge, Judges
 from .model import PolicyReadiness
 from .rules import ReadinessRules
 from .sql import rows_of, statement

@@ -19,6 +19,7 @@ from queries.ledger import loss_caveats
 from ..admission.policies import PolicySet
 from ..derived.whole import losses_of, mixed_names_of, rows_about
 from ..replay import ReplayPlan
+from ..replay.judges import Judges
 from ..runs import RunStore, RunSummary
 from ..runs.plan import RunPlan
 from ..runs.window import Window
@@ -30,7 +31,6 @@ from .change import Change
 from .counting.figures import queries
 from .counting.latent import find_latent
 from .counting.owners import find_owners
-from .explaining.judges import Judges
 from .gaps import with_gaps
 from .model import Fidelity, PolicyReadiness
 from .report import EvidenceRow, PolicySource, RecordedPolicy, Report

@@ -11,8 +11,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from pipeline.explaining.missing import SHOWN_MAX
 from pipeline.readiness.counting.figures import figures_by_group
-from pipeline.readiness.missing import SHOWN_MAX
 from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ingest.counted import counted
+from pipeline.explaining.missing import SHOWN_MAX
 from pipeline.readiness.change import Fate
 from pipeline.readiness.counting.figures import FIGURES, figures_by_group
-from pipeline.readiness.missing import SHOWN_MAX
 from pipeline.readiness.model import Counterexample, PolicyReadiness
 from pipeline.readiness.report import Report
 from pipeline.readiness.words import day

@@ -14,6 +14,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from queries import LakeReader
 
+from ..explaining.asked import Asked
+from ..explaining.explanation import Told
 from ..request import Object
 from ..runs.window import Window
 from .flips_over_time import flips_over_time
@@ -34,6 +36,9 @@ class StageWords:
     title: str = "Readiness"
     examples: str = ""  # the kinds that a user may give, for a hint
     may: str = "be put into force"  # what a user wants to know: may they do so?
+    thing: str = "manifest"  # in the singular
+    part: str = "binding"  # what the verdict table calls a binding
+    passes: tuple[str, str] = ("admits it", "admit it")  # what one thing, and several, do that let a request pass
 
     @property
     def question(self) -> str:
@@ -156,6 +161,20 @@ class StageReadiness(Generic[RulesT, PlanT]):
     def objections(self, reader: LakeReader, verdicts: Path, rules: RulesT | None) -> Sequence[Objection]:
         """What speaks against the manifests apart from denials. `verdicts` and `rules` are as for over_time."""
         return ()
+
+    # Whether `explain` also answers without rules, by those that the log shows in force at the time of the request.
+    explains_log = False
+
+    def explain(self, reader: LakeReader, rules: RulesT | None, asked: Asked) -> Sequence[Told] | None:
+        """Why the stage decides as it does about one request, pass by pass; None if its verdicts hold their own reasons.
+
+        Without `rules` it is by those in force at the time. May leave tables in the reader's connection.
+        """
+        return None
+
+    def explainable(self, reader: LakeReader, rules: RulesT | None, asked: Asked) -> frozenset[str] | None:
+        """The names of the things that the request could meet, for an error about another name; None if they are not listed."""
+        return None
 
     # Whether each (policy, binding) has match conditions of its own; otherwise they belong to the policy.
     conditions_per_binding = False

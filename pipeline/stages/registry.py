@@ -21,6 +21,8 @@ SCHEMA = Schemas()
 CONDITIONS = Conditions()
 POD_SECURITY = PodSecurity()
 
+# The stage that is meant where none is named.
+DEFAULT = VALIDATING
 STAGES: tuple[Stage[Any, Any], ...] = (VALIDATING, AUTHORIZATION, MUTATING, WEBHOOKS, SCHEMA, CONDITIONS, POD_SECURITY)
 
 

@@ -214,6 +214,8 @@ def test_a_further_stage_has_all_of_it_by_itself(
     assert run(["-q", "--lake", str(lake), "readiness", "-f", str(new), "-o", "json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["policies"][0]["status"] == "NOT READY"
+    assert run(["-q", "--lake", str(lake), "explain", "id-15", "-f", str(new)]) == 0
+    assert capsys.readouterr().out == "a list of pods may have 10 objects\n"
     with QueryClient(Settings(lake=lake)) as client:
         assert client.get(f"/runs/{report['run_id']}/readiness")["policies"][0]["policy"] == "few-pods"
         assert "ReadBudget" in client.page(f"/runs/{report['run_id']}/policy?policy=few-pods")

@@ -30,7 +30,7 @@ from pipeline.stages.webhooks import Call, Called, Phase, trace_of
 from pipeline.stages.webhooks.behaviour import behaviour
 from pipeline.stages.webhooks.instead import InsteadJudge
 from pipeline.stages.webhooks.migration import BOTH_DENY, LOOSER, STRICTER, compare
-from pipeline.stages.webhooks.stage import AsRecorded
+from pipeline.stages.webhooks.model import AsRecorded
 from pipeline.stages.webhooks.walk import Walk
 from queries import open_lake
 from tests.recorded_files import rows_of

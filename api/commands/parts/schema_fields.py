@@ -10,8 +10,8 @@ from api.context import Context
 from api.printing.output import Column, Format, Table, render
 from ingest.counted import counted
 from ingest.errors import InputError
+from pipeline.explaining.redaction import Redaction
 from pipeline.manifests.files import manifests_of, texts_of
-from pipeline.readiness.redaction import Redaction
 from pipeline.replay import Window
 from pipeline.stages.schema.checking import definition_documents
 from pipeline.stages.schema.evidence.definitions import KnownDefinition, given_definitions, named, recorded_definitions

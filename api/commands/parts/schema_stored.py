@@ -12,12 +12,12 @@ from api.printing.output import Column, Format, Table, render
 from ingest.counted import counted
 from ingest.errors import InputError
 from pipeline.manifests.files import manifests_of, texts_of
-from pipeline.readiness.explaining.judges import Judges
-from pipeline.readiness.explaining.original_writes import OriginalWrites, PolicyAnswer
 from pipeline.replay import Window, plan_replay
+from pipeline.replay.judges import Judges
 from pipeline.stages.schema.checking import definition_documents
 from pipeline.stages.schema.evidence.definitions import KnownDefinition, given_definitions, named, recorded_definitions
 from pipeline.stages.schema.evidence.dormant import Dormant, DormantField, dormant_fields
+from pipeline.stages.schema.evidence.original_writes import OriginalWrites, PolicyAnswer
 from pipeline.stages.schema.evidence.paths import text_of
 from pipeline.stages.schema.evidence.stuck import Stuck, StuckObject, stuck_objects
 from pipeline.stages.schema.replay.definitions import served_of

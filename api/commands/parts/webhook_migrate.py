@@ -20,7 +20,7 @@ from pipeline.stages.stage import Asked
 from pipeline.stages.webhooks import Configuration
 from pipeline.stages.webhooks.as_of import configurations_as_of
 from pipeline.stages.webhooks.migration import BOTH_DENY, Comparison, claim, compare, denials_since
-from pipeline.stages.webhooks.stage import AsRecorded
+from pipeline.stages.webhooks.model import AsRecorded
 from pipeline.stages.webhooks.steps import Seen, Step, seen_at, steps
 from queries import LakeReader, open_lake
 

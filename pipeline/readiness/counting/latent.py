@@ -24,6 +24,7 @@ from ...history.versions import LogVersions
 from ...history.writes import record
 from ...matching import is_excluded
 from ...replay import ReplayPlan
+from ...replay.judges import Judge, Judgement, Judges
 from ...request import (
     AdmissionRequest,
     Evidence,
@@ -38,7 +39,6 @@ from ...request import (
     worst,
 )
 from ..change import Fate
-from ..explaining.judges import Judge, Judgement, Judges
 from ..model import Latent, LatentViolation, TemplateProjection
 from ..sql import rows_of, statement
 from .projection import PODS, has_template, project

@@ -16,9 +16,9 @@ from ...history.fitness import fit_requests
 from ...history.reconstruct import NotReplayed
 from ...history.versions import LogVersions
 from ...history.writes import record
+from ...replay.judges import Judges
+from ...replay.nearest import Differences
 from ...request import AdmissionRequest
-from ..explaining.difference import Differences
-from ..explaining.judges import Judges
 from ..model import Owner
 from ..rules import ReadinessRules
 from ..sql import rows_of

@@ -17,10 +17,10 @@ from queries import LakeReader
 from ...admission.policies.decode import BINDING, POLICY
 from ...cel import ReadSet
 from ...replay import ReplayPlan, plan_replay
+from ...replay.judges import Judges
 from ...request import Object
 from ...runs import RunStore, RunSummary
 from ..explaining.expression_reads import ExpressionReads
-from ..explaining.judges import Judges
 from ..sql import rows_of, statement
 from .barred import Barred, barred_by
 from .exclusions import Exclusion, Kind

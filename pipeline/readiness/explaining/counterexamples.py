@@ -12,11 +12,11 @@ from queries import LakeReader
 
 from ...admission.policies import PolicySet
 from ...cel import ReadSet
+from ...explaining.redaction import Redaction
 from ...history.reconstruct import NotReplayed
 from ...replay.recall import recall
 from ...request import Known
 from ..model import Counterexample
-from ..redaction import Redaction
 from ..sql import statement
 from .expression_reads import ExpressionReads
 

@@ -25,7 +25,7 @@ _SHOWN = 3
 class RoleReadiness(StageReadiness[Proposal, GroupedPlan[Proposal]]):
     """See StageReadiness."""
 
-    words = StageWords("roles", "Role readiness", "Role, ClusterRole, RoleBinding, ClusterRoleBinding")
+    words = StageWords("roles", "Role readiness", "Role, ClusterRole, RoleBinding, ClusterRoleBinding", thing="role")
 
     def __init__(self, name: str) -> None:
         self._name = name

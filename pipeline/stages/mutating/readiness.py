@@ -8,12 +8,15 @@ from pathlib import Path
 
 from queries import LakeReader
 
+from ...explaining.asked import Asked
+from ...explaining.explanation import Told
 from ...request import Object
 from ..grouped import GroupedPlan
 from ..readiness import Excluded, Objection, StageReadiness, StageWords
 from .as_of import policies_before
 from .compiled import compile_mutating
 from .exempting import with_exemptions
+from .explain import explain_mutating
 from .model import MutatingRules
 from .objections import objections
 
@@ -21,7 +24,14 @@ from .objections import objections
 class MutatingReadiness(StageReadiness[MutatingRules, GroupedPlan[MutatingRules]]):
     """See StageReadiness."""
 
-    words = StageWords("mutating policies", "Readiness of mutating policies", "MutatingAdmissionPolicy")
+    words = StageWords(
+        "mutating policies",
+        "Readiness of mutating policies",
+        "MutatingAdmissionPolicy",
+        thing="mutating policy",
+        passes=("leaves it as it is", "leave it as it is"),
+    )
+    explains_log = True
     # The row of a request as a whole knows the answer of later stages, and whether the cluster refused the request already.
     counted = """
         SELECT given.* REPLACE (
@@ -51,6 +61,10 @@ class MutatingReadiness(StageReadiness[MutatingRules, GroupedPlan[MutatingRules]
     def objections(self, reader: LakeReader, verdicts: Path, rules: MutatingRules | None) -> Sequence[Objection]:
         """See StageReadiness: idempotence, order, lost changes and fights with controllers."""
         return objections(reader, verdicts, rules)
+
+    def explain(self, reader: LakeReader, rules: MutatingRules | None, asked: Asked) -> Sequence[Told]:
+        """See StageReadiness."""
+        return explain_mutating(reader, rules, asked)
 
     def as_of(self, reader: LakeReader, cluster: str, moment: datetime, rules: MutatingRules, replaces_all: bool) -> MutatingRules:
         """See StageReadiness."""

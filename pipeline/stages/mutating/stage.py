@@ -14,10 +14,9 @@ from ...admission.policies.decode import GROUP
 from ...admission.policies.dispatch import CompiledSet
 from ...admission.policies.refusing import refuse_errors
 from ...authorization import OtherAuthorizers
-from ...history.event import BodyKind, Event, decode_json
 from ...manifests.documents import Document
 from ...replay.authorizers import other_authorizers
-from ...request import AdmissionRequest, Known, Object, Unknown
+from ...request import AdmissionRequest, Known, Unknown
 from ...runs.plan import PlannedRule, plain
 from ...runs.verdict import Row
 from ...runs.verdicts import JudgedPass
@@ -33,8 +32,8 @@ from .kinds import DEFINITION
 from .model import MutatingRules
 from .orders import outcomes_of
 from .readiness import MutatingReadiness
-from .verdicts import STAGE, Recorded, unknown_request, verdicts_of
-from .walk import Met, Walk, is_refusal
+from .verdicts import STAGE, recorded_of, unknown_request, verdicts_of
+from .walk import Met, Walk
 from .webhooks_between import as_stored, recorded_between
 
 # A part with fewer requests is not worth its reading of their history.
@@ -140,12 +139,3 @@ class _Judge:
             return Later()
         world = chain.set.given.over(met.world)
         return judge_later(request, met, changed.value, self._later, world)
-
-
-def recorded_of(event: Event) -> Recorded:
-    """What the log says of a request at this stage."""
-    response: Object | None = None
-    if event.succeeded and event.response_raw is not None and event.response_kind is BodyKind.OBJECT:
-        response = decode_json(event.response_raw)
-    refused = is_refusal(event)
-    return Recorded(event.code, event.message, refused, response)

@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from ...admission.policies.model import FailurePolicy
+from ...history.event import BodyKind, Event, decode_json
 from ...request import Evidence, Grade, Known, Object, Unknown, worst
 from ...runs.verdict import INSUFFICIENT, Flip, Row
 from .afterwards import Later
@@ -16,6 +17,7 @@ from .changes import Change, changes, has_changes
 from .invocation import Invocation, Key, Outcome, Ran
 from .nil_lists import as_json
 from .orders import Outcomes
+from .walk import is_refusal
 
 STAGE = "mutating"
 ORDER = "the order of the policies decides it, and the API server does not define an order"
@@ -277,3 +279,12 @@ def _difference(entered: Evidence[Object | None], after: Known[Object | None]) -
 def _grade(entered: Evidence[Object | None], found: Sequence[Invocation]) -> str:
     grade = entered.grade if isinstance(entered, Known) else Grade.PARTIAL
     return str(worst(grade, *(each.evidence for each in found)))
+
+
+def recorded_of(event: Event) -> Recorded:
+    """What the log says of a request at this stage."""
+    response: Object | None = None
+    if event.succeeded and event.response_raw is not None and event.response_kind is BodyKind.OBJECT:
+        response = decode_json(event.response_raw)
+    refused = is_refusal(event)
+    return Recorded(event.code, event.message, refused, response)

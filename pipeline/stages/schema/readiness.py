@@ -23,7 +23,7 @@ from .sql import statement
 class SchemaReadiness(StageReadiness[Given, GroupedPlan[Given]]):
     """See StageReadiness."""
 
-    words = StageWords("definitions", "Definition readiness", "CustomResourceDefinition")
+    words = StageWords("definitions", "Definition readiness", "CustomResourceDefinition", thing="definition")
     # What a request held depends on the definition of its time, so that one run compares both.
     flips_against_base = True
     # A request that ended before the schema does not concern it; one that is stored otherwise is admitted.

@@ -16,19 +16,8 @@ from ...replay import ReplayPlan, plan_replay, run_replay
 from ...runs import RunKind, RunSummary
 from ...runs.executors import Executor
 from ...runs.running import Progress
-from ..readiness import StageReadiness, StageWords
 from ..stage import Asked, Kind
-
-
-class PolicyReadiness(StageReadiness[PolicySet, ReplayPlan]):
-    """The words for policies. pipeline/readiness judges them further than those of other stages: see its build.py."""
-
-    words = StageWords("policies", "Policy readiness", "ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding", "go to Deny")
-    has_flips = False
-    caveats = (
-        "up to Kubernetes 1.36 the API server records only the first failure of a request: recorded counts are lower bounds, "
-        "replayed ones are not",
-    )
+from .readiness import PolicyReadiness
 
 
 class Validating:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from enum import Enum, StrEnum
 from functools import cached_property
+from typing import TypeAlias
 
 from queries.reach_rules import EXEMPT_CONFIGURATION, EXEMPT_REVIEWS
 
@@ -62,6 +63,15 @@ class Configuration:
     webhooks: tuple[Webhook, ...]
     source: str = ""
     written: Object = field(default_factory=dict, compare=False, repr=False)
+
+
+class AsRecorded(Enum):
+    """In place of configurations: each request meets those that the log shows in force at its time."""
+
+    RULES = "as recorded"
+
+
+Rules: TypeAlias = tuple[Configuration, ...] | AsRecorded
 
 
 @dataclass(frozen=True, slots=True, order=True)

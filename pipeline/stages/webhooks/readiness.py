@@ -9,6 +9,8 @@ from typing import Any
 
 from queries import LakeReader
 
+from ...explaining.asked import Asked
+from ...explaining.explanation import Told
 from ...request import Object
 from ...runs.window import Window
 from ..grouped import GroupedPlan
@@ -17,8 +19,9 @@ from ..readiness import Agreed, Excluded, StageReadiness, StageWords
 from .agreement import recorded_agreement
 from .as_of import configurations_before
 from .exempting import with_exemptions
+from .explain import explain_webhooks
 from .load import loads
-from .model import Chain
+from .model import AsRecorded, Chain
 from .outage import whole_outage
 from .over_time import calls_over_time, outage_over_time
 
@@ -26,7 +29,15 @@ from .over_time import calls_over_time, outage_over_time
 class WebhookReadiness(StageReadiness[Any, GroupedPlan[Any]]):
     """See StageReadiness."""
 
-    words = StageWords("webhooks", "Webhook readiness", "ValidatingWebhookConfiguration, MutatingWebhookConfiguration")
+    words = StageWords(
+        "webhooks",
+        "Webhook readiness",
+        "ValidatingWebhookConfiguration, MutatingWebhookConfiguration",
+        thing="webhook",
+        part="webhook",
+        passes=("lets it pass", "let it pass"),
+    )
+    explains_log = True
     # A trace says what a called webhook did: see trace.py. A request that ended before a webhook does not concern it, nor one that
     # something else refused, whatever this webhook would have answered.
     counted = """
@@ -78,6 +89,10 @@ class WebhookReadiness(StageReadiness[Any, GroupedPlan[Any]]):
         """See StageReadiness: the match conditions."""
         hooks = Chain(rules, version).webhooks if isinstance(rules, tuple) else ()
         return [(each.source, each.error) for hook in hooks for each in hook.conditions.errors]
+
+    def explain(self, reader: LakeReader, rules: Any, asked: Asked) -> Sequence[Told]:
+        """See StageReadiness."""
+        return explain_webhooks(reader, AsRecorded.RULES if rules is None else rules, asked)
 
     def as_of(self, reader: LakeReader, cluster: str, moment: datetime, rules: Any, replaces_all: bool) -> Any:
         """See StageReadiness."""

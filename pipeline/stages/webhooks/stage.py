@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any
 
 from queries import LakeReader
 
@@ -25,7 +24,7 @@ from ..in_force import GivenChain
 from ..stage import Asked, Kind
 from .calling import Call
 from .decode import configuration_from_object, configurations_of
-from .model import GROUP, Chain, Configuration, Phase, conditions_of
+from .model import GROUP, AsRecorded, Chain, Configuration, Phase, Rules, conditions_of
 from .readiness import WebhookReadiness
 from .sql import statement
 from .trace import Trace
@@ -34,15 +33,6 @@ from .walk import Walk
 
 # A part with fewer requests is not worth its reading of their history.
 _RECORDS_MIN = 10_000
-
-
-class AsRecorded(Enum):
-    """In place of configurations: each request meets those that the log shows in force at its time."""
-
-    RULES = "as recorded"
-
-
-Rules: TypeAlias = tuple[Configuration, ...] | AsRecorded
 
 
 class Webhooks(GroupedStage[Rules]):

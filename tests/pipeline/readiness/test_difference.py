@@ -11,8 +11,8 @@ import pytest
 from pipeline.admission.policies import compile_set, parse_policy_set
 from pipeline.authorization import RecordedRbac
 from pipeline.history.world import LogHistory
-from pipeline.readiness.explaining.difference import Differences
-from pipeline.readiness.explaining.judges import Judge, Judgement
+from pipeline.replay.judges import Judge, Judgement
+from pipeline.replay.nearest import Differences
 from pipeline.replay.worlds import Worlds
 from pipeline.request import (
     AdmissionRequest,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pipeline.admission.policies import parse_policy_set
+from pipeline.explaining.missing import explained, most_frequent
 from pipeline.readiness.build import build_report
-from pipeline.readiness.missing import explained, most_frequent
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import plan_replay, run_replay
 from queries import open_lake

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.readiness.redaction import REDACTED, Redaction
+from pipeline.explaining.redaction import REDACTED, Redaction
 from tests.yaml_text import load_yaml
 
 CASES = load_yaml((Path(__file__).parents[2] / "cases" / "readiness" / "redaction.yaml").read_text())

@@ -27,10 +27,10 @@ from pipeline.stages.webhooks import Chain, Configuration
 from pipeline.stages.webhooks.as_of import configurations_as_of, world_as_of
 from pipeline.stages.webhooks.latency import duration_ms, latencies
 from pipeline.stages.webhooks.load import loads, quantile
+from pipeline.stages.webhooks.model import AsRecorded
 from pipeline.stages.webhooks.needs import reaching_system, self_locks
 from pipeline.stages.webhooks.outage import outage
 from pipeline.stages.webhooks.over_time import calls_over_time, outage_over_time
-from pipeline.stages.webhooks.stage import AsRecorded
 from queries import LakeReader, open_lake
 from tests.recording import START, Log, take_in
 

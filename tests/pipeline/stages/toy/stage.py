@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.explaining.asked import Asked as About
 from pipeline.manifests.documents import Document
 from pipeline.manifests.fields import Fields
 from pipeline.runs.plan import PlannedRule
 from pipeline.runs.verdict import Flip, Row
 from pipeline.stages.grouped import GroupedPlan, GroupedStage, Judging
+from pipeline.stages.readiness import StageReadiness, StageWords
 from pipeline.stages.stage import Asked, Kind
 from queries import LakeReader
 
@@ -38,11 +40,37 @@ def ruling(budget: Budget, asked: int | None, recorded: str) -> Row:
     return Row(*whole, *said, [], [], False, "toy", rule, recorded, flip)
 
 
+@dataclass(frozen=True)
+class Reasons:
+    """An explanation in own words."""
+
+    budgets: tuple[Budget, ...]
+
+    def data(self) -> dict[str, Any]:
+        """See InOwnWords."""
+        return {"limits": {each.resource: each.limit for each in self.budgets}}
+
+    def lines(self) -> Iterator[str]:
+        """See InOwnWords."""
+        yield from (f"a list of {each.resource} may have {each.limit} objects" for each in self.budgets)
+
+
+class ToyReadiness(StageReadiness[tuple[Budget, ...], Any]):
+    """See StageReadiness."""
+
+    words = StageWords("budgets", "Budget readiness", "ReadBudget", thing="budget")
+
+    def explain(self, reader: LakeReader, rules: tuple[Budget, ...] | None, asked: About) -> Sequence[Reasons]:
+        """See StageReadiness. The log shows no budgets."""
+        return [Reasons(rules or ())]
+
+
 class Toy(GroupedStage[tuple[Budget, ...]]):
     """See stage.Stage."""
 
     name = "toy"
     kinds = frozenset({BUDGET})
+    readiness = ToyReadiness()
 
     def read(self, documents: Sequence[Document]) -> tuple[Budget, ...]:
         """See stage.Stage."""

@@ -5,12 +5,12 @@ Plain data, with JSON values where objects stand: renderers and the HTTP API sho
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
-from ..missing import UnknownReason
+from .missing import UnknownReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +138,18 @@ class NotExplained:
     ts: datetime
     reason: str
     remedy: str = ""
+
+
+class InOwnWords(Protocol):
+    """An explanation that a stage words itself, because it is not about rules that match or do not match."""
+
+    def data(self) -> dict[str, Any]:
+        """As JSON values."""
+        ...
+
+    def lines(self) -> Iterable[str]:
+        """For a terminal."""
+        ...
+
+
+Told: TypeAlias = Explanation | NotExplained | InOwnWords

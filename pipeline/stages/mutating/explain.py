@@ -8,53 +8,48 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
 
 from queries import LakeReader
 
 from ...admission.policies.trace import trace_conditions, trace_expressions
+from ...explaining.asked import Asked
+from ...explaining.explanation import ExplainedExpression, ExplainedPolicy, Explanation, Fact, NotExplained
+from ...explaining.missing import explained
+from ...explaining.shown import Shown, condition_words, fields_of, framed, missing_of
 from ...matching import Target
 from ...request import AdmissionRequest, Known, Unknown
 from ...runs.verdict import Row
-from ...runs.window import Window
-from ...stages.in_force import GivenChain
-from ...stages.mutating.afterwards import Later
-from ...stages.mutating.applying import Applied, Failed, Undecided
-from ...stages.mutating.chain import Chain, Run
-from ...stages.mutating.changes import changes
-from ...stages.mutating.compiled import CompiledMutating
-from ...stages.mutating.invocation import Key, Noticed
-from ...stages.mutating.model import MutatingRules
-from ...stages.mutating.orders import outcomes_of
-from ...stages.mutating.stage import recorded_of
-from ...stages.mutating.verdicts import STAGE, verdicts_of
-from ...stages.mutating.walk import Met, Walk
-from ...stages.mutating.webhooks_between import as_stored, recorded_between
-from ..missing import explained
-from .explain import Asked
-from .explanation import ExplainedExpression, ExplainedPolicy, Explanation, Fact, NotExplained
-from .shown import Shown, condition_words, fields_of, framed, missing_of
+from ..in_force import GivenChain
+from .afterwards import Later
+from .applying import Applied, Failed, Undecided
+from .chain import Chain, Run
+from .changes import changes
+from .compiled import CompiledMutating
+from .invocation import Key, Noticed
+from .model import MutatingRules
+from .orders import outcomes_of
+from .verdicts import STAGE, recorded_of, verdicts_of
+from .walk import Met, Walk
+from .webhooks_between import as_stored, recorded_between
 
 _CHANGES_MAX = 20
 _VALUE_MAX = 100
 _RANK = {"error": 0, "unknown": 1, "changed": 2, "unchanged": 3, "nomatch": 4}
 
 
-def explain_mutating(
-    reader: LakeReader, cluster: str, audit_id: str, ts: datetime, rules: MutatingRules | None, asked: Asked
-) -> list[Explanation | NotExplained]:
+def explain_mutating(reader: LakeReader, rules: MutatingRules | None, asked: Asked) -> list[Explanation | NotExplained]:
     """The explanation of each pass of the request, under given policies or (None) those that the log shows in force at its time."""
     chains = None if rules is None else GivenChain(Chain(rules, asked.version))
-    window = Window(ts, ts + timedelta(microseconds=1))
-    walk = Walk(reader, window, chains, asked.version, asked.other_authorizers, reads_all=True)
+    walk = Walk(reader, asked.moment, chains, asked.version, asked.other_authorizers, reads_all=True)
 
     def judge(met: Met) -> Explanation | NotExplained:
         why = next((each.reason for each in (met.request, met.chains) if isinstance(each, Unknown)), met.unreached)
         if why or isinstance(met.request, Unknown) or isinstance(met.chains, Unknown):
-            return NotExplained(cluster, audit_id, met.event.ts, why, explained(why).remedy)
+            return NotExplained(asked.cluster, asked.audit_id, met.event.ts, why, explained(why).remedy)
         return _OfPass(met, met.request, met.chains[0], asked).explanation()
 
-    return [each.verdict for each in walk.judged(judge) if (each.event.cluster, each.event.audit_id) == (cluster, audit_id)]
+    wanted = (asked.cluster, asked.audit_id)
+    return [each.verdict for each in walk.judged(judge) if (each.event.cluster, each.event.audit_id) == wanted]
 
 
 class _OfPass:
@@ -80,21 +75,18 @@ class _OfPass:
         outcomes = outcomes_of(chain, request, met.world, met.authorize, between)
         found = verdicts_of(outcomes, without, recorded_of(met.event), Later(), False, as_stored(met))
         rows = [each.row for each in found]
-        entries = [self._entry(row) for row in rows if row.policy == STAGE or self._is_wanted(row.policy)]
+        entries = [self._entry(row) for row in rows if row.policy == STAGE or self._asked.wants(row.policy)]
         met_names = {row.policy for row in rows}
         entries += [
             self._without_rule(entry.policy)
             for entry in chain.set.entries
             if entry.policy.policy.name not in met_names
-            and self._is_wanted(entry.policy.policy.name)
+            and self._asked.wants(entry.policy.policy.name)
             and isinstance(entry.policy, CompiledMutating)
         ]
         entries.sort(key=lambda each: (each.policy != STAGE, _RANK[each.decision]))
         pieces = [shown.piece("object", request.object), shown.piece("oldObject", request.old_object)]
         return framed(met.event, request, 1, shown, pieces, entries, STAGE)
-
-    def _is_wanted(self, name: str) -> bool:
-        return not self._asked.names or name in self._asked.names
 
     def _without_rule(self, policy: CompiledMutating) -> ExplainedPolicy:
         entry = next(each for each in self._chain.set.entries if each.policy is policy)

@@ -5,9 +5,8 @@ The rows are those of a replay of the same policies. A trace adds the values tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import TypeAlias
@@ -17,75 +16,60 @@ from queries import LakeReader
 from ...admission.policies import Binding, CompiledSet, Decision, Policy, PolicySet, PolicyVerdict, compile_set
 from ...admission.policies.params import NULL_PARAM
 from ...admission.policies.trace import State, Trace, TracedExpression, trace_request
-from ...authorization import OtherAuthorizers, RecordedRbac
-from ...cel.minors import DEFAULT
+from ...authorization import RecordedRbac
+from ...explaining.asked import Asked
+from ...explaining.explanation import ExplainedExpression, ExplainedPolicy, Explanation, NotExplained, Piece
+from ...explaining.missing import explained
+from ...explaining.shown import Shown, condition_words, fields_of, framed, labels_text, missing_of, resource_text
 from ...history.event import Event
 from ...history.in_force import CHANGE_DELAY
 from ...history.reconstruct import NotReplayed
 from ...matching import Target, is_excluded
+from ...replay.judges import Judge
+from ...replay.nearest import Differences
 from ...replay.recall import recall
 from ...replay.worker import past_of
 from ...replay.worlds import Worlds
 from ...request import AdmissionRequest, Known
-from ...runs.window import Window
 from ...world import World
-from ..missing import explained
-from ..redaction import Redaction
-from .difference import Differences
-from .explanation import ExplainedExpression, ExplainedPolicy, Explanation, NotExplained, Piece
-from .judges import Judge
-from .shown import Shown, condition_words, fields_of, framed, labels_text, missing_of, resource_text
 
 # How many passes of a request that deletes a collection are explained; would-be denials come first.
 PASSES_MAX = 5
-_ALL_TIME = Window()
-_PLAIN = Redaction()
 _DECISION_RANK = {"deny": 0, "error": 0, "unknown": 1, "admit": 2, "nomatch": 3}
 _NO_TRACE = Trace("", None, NULL_PARAM)
 RowKey: TypeAlias = tuple[str, str | None, str | None, str | None]
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The policies to explain: the given ones, or (None) those that were bound at the time. `names` narrows them."""
-
-    policies: PolicySet | None = None
-    names: frozenset[str] = frozenset()
-    version: tuple[int, int] = DEFAULT
-    window: Window = _ALL_TIME
-    change_delay: timedelta = CHANGE_DELAY
-    other_authorizers: Mapping[str, OtherAuthorizers] | None = None
-    redaction: Redaction = _PLAIN
-
-
-def explain_request(reader: LakeReader, cluster: str, audit_id: str, asked: Asked) -> list[Explanation | NotExplained]:
-    """The explanation of each finished request of an auditID, the newest first; empty if the lake does not have such a request."""
-    history, policies = past_of(reader, asked.policies, asked.version, asked.window, asked.change_delay)
+def explain_request(reader: LakeReader, given: PolicySet | None, asked: Asked) -> list[Explanation | NotExplained]:
+    """The explanation of a finished request by given policies, or (None) by those that were bound at the time."""
+    history, policies = past_of(reader, given, asked.version, asked.window, asked.change_delay)
     worlds = Worlds(history, {CHANGE_DELAY, asked.change_delay})
     rbac = RecordedRbac(history, dict(asked.other_authorizers or {}))
     found: list[Explanation | NotExplained] = []
-    for event, passes in recall(reader, cluster, audit_id, history):
+    for event, passes in recall(reader, asked.cluster, asked.audit_id, history):
+        if event.ts != asked.ts:
+            continue
         if isinstance(passes, NotReplayed):
             remedy = explained(passes.reason).remedy
-            found.append(NotExplained(cluster, audit_id, event.ts, passes.reason, remedy))
+            found.append(NotExplained(asked.cluster, asked.audit_id, event.ts, passes.reason, remedy))
             continue
         made = []
         for request in passes:
             world = worlds.at(request.cluster, request.ts)
             authorize = partial(rbac.authorize, request.cluster, request.ts)
-            explainer = _Explainer(asked, event, request, world, worlds, rbac)
+            explainer = _Explainer(given, asked, event, request, world, worlds, rbac)
             rows = policies.evaluate(request, world, authorize, event)
             made.append(explainer.explanation(policies.met_by(request), rows, len(passes)))
         found += sorted(made, key=_urgency)[:PASSES_MAX]
     return found
 
 
-def policies_met(reader: LakeReader, cluster: str, audit_id: str, asked: Asked) -> frozenset[str]:
+def policies_met(reader: LakeReader, given: PolicySet | None, asked: Asked) -> frozenset[str]:
     """The names of the policies that a request could have met: for an error about a name that is not among them."""
-    if asked.policies is not None:
-        return frozenset(policy.name for policy in asked.policies.policies)
+    if given is not None:
+        return frozenset(policy.name for policy in given.policies)
     history, policies = past_of(reader, None, asked.version, asked.window, asked.change_delay)
-    passes = [found for _, found in recall(reader, cluster, audit_id, history) if not isinstance(found, NotReplayed)]
+    passes = [found for _, found in recall(reader, asked.cluster, asked.audit_id, history) if not isinstance(found, NotReplayed)]
     sets = [each for requests in passes for request in requests for each in policies.met_by(request)]
     return frozenset(policy.policy.name for each in sets for policy in each.policies)
 
@@ -99,8 +83,16 @@ class _Explainer:
     """Explains one pass of one request."""
 
     def __init__(
-        self, asked: Asked, event: Event, request: AdmissionRequest, world: World, worlds: Worlds, rbac: RecordedRbac
+        self,
+        given: PolicySet | None,
+        asked: Asked,
+        event: Event,
+        request: AdmissionRequest,
+        world: World,
+        worlds: Worlds,
+        rbac: RecordedRbac,
     ) -> None:
+        self._given = given
         self._asked = asked
         self._event = event
         self._request = request
@@ -119,11 +111,11 @@ class _Explainer:
         return framed(event, request, passes, self._shown, pieces, policies)
 
     def _policies(self, met: Sequence[CompiledSet], rows: Iterable[PolicyVerdict]) -> Iterator[ExplainedPolicy]:
-        wanted = [row for row in rows if self._is_wanted(row.policy)]
+        wanted = [row for row in rows if self._asked.wants(row.policy)]
         authorize = partial(self._rbac.authorize, self._request.cluster, self._request.ts)
         traces: dict[RowKey, Trace] = {}
         for compiled in met:
-            if any(self._is_wanted(policy.policy.name) for policy in compiled.policies):
+            if any(self._asked.wants(policy.policy.name) for policy in compiled.policies):
                 for trace in trace_request(compiled, self._request, self._world, authorize):
                     traces.setdefault((trace.policy, trace.binding, trace.param.namespace, trace.param.name), trace)
         for key, group in groupby(sorted(wanted, key=_sort_key), key=_row_key):
@@ -132,12 +124,9 @@ class _Explainer:
         for compiled in met:
             for entry in compiled.entries:
                 policy = entry.policy.policy
-                if policy.name not in said and self._is_wanted(policy.name):
+                if policy.name not in said and self._asked.wants(policy.name):
                     said.add(policy.name)
                     yield _not_matched(policy, self._why_no_rule(compiled, policy))
-
-    def _is_wanted(self, name: str) -> bool:
-        return not self._asked.names or name in self._asked.names
 
     def _why_no_rule(self, compiled: CompiledSet, policy: Policy) -> str:
         request = self._request
@@ -214,7 +203,7 @@ class _Explainer:
         return ""
 
     def _judge(self, policy: Policy, binding: Binding | None) -> Judge:
-        objects = self._asked.policies.objects if self._asked.policies is not None else ()
+        objects = self._given.objects if self._given is not None else ()
         alone = PolicySet((policy,), (binding,) if binding is not None else (), objects)
         return Judge(compile_set(alone, self._asked.version), self._worlds, self._rbac)
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ...admission.policies import PolicySet
-from ...request import AdmissionRequest, Grade, GroupVersionKind, GroupVersionResource, Known, Object, Operation, Unknown, UserInfo
-from ...stages.schema.evidence.definitions import KnownDefinition
-from ...stages.schema.evidence.dormant import DormantField
-from ...stages.schema.evidence.stored import Origin
-from ...stages.schema.evidence.stuck import kinds_of
-from ...stages.schema.formats import Version
-from ...stages.schema.writing import ObjectKind, decode
-from .judges import Judge, Judges
+from ....admission.policies import PolicySet
+from ....replay.judges import Judge, Judges
+from ....request import AdmissionRequest, Grade, GroupVersionKind, GroupVersionResource, Known, Object, Operation, Unknown, UserInfo
+from ..formats import Version
+from ..writing import ObjectKind, decode
+from .definitions import KnownDefinition
+from .dormant import DormantField
+from .stored import Origin
+from .stuck import kinds_of
 
 _OPTIONS = Unknown("the request is assumed")
 _NO_WRITER = "request.userInfo: no writer of the field is recorded, and the policy asks who writes"

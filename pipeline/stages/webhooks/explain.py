@@ -6,7 +6,6 @@ The steps are those of the server: rules, selectors, match conditions, whether t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
 from functools import partial
 
 from queries import LakeReader
@@ -14,40 +13,35 @@ from queries import LakeReader
 from ...admission.policies.evaluate import Case
 from ...admission.policies.inputs import Inputs
 from ...admission.policies.trace import trace_conditions
+from ...explaining.asked import Asked
+from ...explaining.explanation import ExplainedPolicy, Explanation, Fact, NotExplained
+from ...explaining.missing import explained
+from ...explaining.shown import Shown, condition_words, fields_of, framed, labels_text, missing_of, resource_text
 from ...history.event import Event
 from ...matching import Conversion, LabelSelector, Match, Target
 from ...request import AdmissionRequest, Evidence, Object, Unknown
-from ...runs.window import Window
-from ...stages.in_force import GivenChain
-from ...stages.webhooks.calling import Call, Called
-from ...stages.webhooks.model import Chain, CompiledWebhook, Phase, is_never_sent
-from ...stages.webhooks.so_far import SoFar
-from ...stages.webhooks.stage import AsRecorded, Rules
-from ...stages.webhooks.trace import Trace
-from ...stages.webhooks.verdicts import NAME, recorded_of, row_of
-from ...stages.webhooks.walk import Pass, Walk
 from ...world import World
-from ..missing import explained
-from .explain import Asked
-from .explanation import ExplainedPolicy, Explanation, Fact, NotExplained
-from .shown import Shown, condition_words, fields_of, framed, labels_text, missing_of, resource_text
+from ..in_force import GivenChain
+from .calling import Call, Called
+from .model import AsRecorded, Chain, CompiledWebhook, Phase, Rules, is_never_sent
+from .so_far import SoFar
+from .trace import Trace
+from .verdicts import NAME, recorded_of, row_of
+from .walk import Pass, Walk
 
 _RANK = {Called.ERROR: 0, Called.CALLED: 1, Called.UNKNOWN: 2, Called.UNREACHED: 3, Called.NOMATCH: 4}
 
 
-def explain_webhooks(
-    reader: LakeReader, cluster: str, audit_id: str, ts: datetime, rules: Rules, asked: Asked
-) -> list[Explanation | NotExplained]:
+def explain_webhooks(reader: LakeReader, rules: Rules, asked: Asked) -> list[Explanation | NotExplained]:
     """The explanation of each pass of the request, under given webhooks or those that the log shows in force at its time."""
     chains = None if isinstance(rules, AsRecorded) else GivenChain(Chain(rules, asked.version))
-    window = Window(ts, ts + timedelta(microseconds=1))
-    walk = Walk(reader, window, chains, asked.version, asked.other_authorizers, reads_all=True)
-    passes = [each for each in walk.by_record() if (each.cluster, each.audit_id) == (cluster, audit_id)]
+    walk = Walk(reader, asked.moment, chains, asked.version, asked.other_authorizers, reads_all=True)
+    passes = [each for each in walk.by_record() if (each.cluster, each.audit_id) == (asked.cluster, asked.audit_id)]
     found: list[Explanation | NotExplained] = []
     for each in passes:
         if isinstance(each.request, Unknown):
             reason = each.request.reason
-            found.append(NotExplained(cluster, audit_id, each.ts, reason, explained(reason).remedy))
+            found.append(NotExplained(asked.cluster, asked.audit_id, each.ts, reason, explained(reason).remedy))
         else:
             found.append(_OfPass(walk, each, each.request, asked).explanation(len(passes)))
     return found
@@ -77,9 +71,8 @@ class _OfPass:
 
     def _entries(self) -> Iterator[ExplainedPolicy]:
         calls = {(call.hook.phase, call.hook.place): call for call in self._found.calls}
-        named = self._asked.names
         for hook in self._chain.webhooks:
-            if not named or {hook.configuration, hook.webhook.name, f"{hook.configuration}/{hook.webhook.name}"} & named:
+            if self._asked.wants(hook.configuration, hook.webhook.name, f"{hook.configuration}/{hook.webhook.name}"):
                 call = calls.get((hook.phase, hook.place))
                 yield self._without_rule(hook) if call is None else self._entry(call)
 

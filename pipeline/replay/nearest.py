@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from ...cel import ast
-from ...cel.readset import Reads
-from ...request import AdmissionRequest, Known
+from ..cel import ast
+from ..cel.readset import Reads
+from ..request import AdmissionRequest, Known
 from .judges import Judge
 
 # How many changes are tried of one request.

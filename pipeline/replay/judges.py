@@ -8,16 +8,16 @@ from functools import partial
 
 from queries import LakeReader
 
-from ...admission.policies import CompiledPolicy, CompiledSet, Decision, PolicySet, compile_set, evaluate_request
-from ...admission.policies.evaluate import OUT_OF_BUDGET
-from ...authorization import RecordedRbac
-from ...cel.costs.costed import EXCEEDED
-from ...history.world import LogHistory
-from ...matching import Target
-from ...replay import ReplayPlan
-from ...replay.past import load_history, param_kinds_of
-from ...replay.worlds import Worlds
-from ...request import AdmissionRequest, GroupVersionResource
+from ..admission.policies import CompiledPolicy, CompiledSet, Decision, PolicySet, compile_set, evaluate_request
+from ..admission.policies.evaluate import OUT_OF_BUDGET
+from ..authorization import RecordedRbac
+from ..cel.costs.costed import EXCEEDED
+from ..history.world import LogHistory
+from ..matching import Target
+from ..request import AdmissionRequest, GroupVersionResource
+from .past import load_history, param_kinds_of
+from .plan import ReplayPlan
+from .worlds import Worlds
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,36 @@
+"""What readiness needs to know of policies. Its build.py judges them further than the things of other stages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from queries import LakeReader
+
+from ...admission.policies.model import PolicySet
+from ...explaining.asked import Asked
+from ...explaining.explanation import Told
+from ...replay import ReplayPlan
+from ..readiness import StageReadiness, StageWords
+from .explain import explain_request, policies_met
+
+
+class PolicyReadiness(StageReadiness[PolicySet, ReplayPlan]):
+    """See StageReadiness."""
+
+    words = StageWords(
+        "policies", "Policy readiness", "ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding", "go to Deny", "policy"
+    )
+    has_flips = False
+    caveats = (
+        "up to Kubernetes 1.36 the API server records only the first failure of a request: recorded counts are lower bounds, "
+        "replayed ones are not",
+    )
+    explains_log = True
+
+    def explain(self, reader: LakeReader, rules: PolicySet | None, asked: Asked) -> Sequence[Told]:
+        """See StageReadiness."""
+        return explain_request(reader, rules, asked)
+
+    def explainable(self, reader: LakeReader, rules: PolicySet | None, asked: Asked) -> frozenset[str]:
+        """See StageReadiness."""
+        return policies_met(reader, rules, asked)
