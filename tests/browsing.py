@@ -99,7 +99,7 @@ class Browser:
     def look(self, width: int, height: int, scheme: str) -> None:
         """Set the size of the window and the colours that the reader prefers."""
         self._send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self._send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self._send("Emulation.setEmulatedMedia", media="", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def open(self, url: str) -> None:
         """Open a page and wait until it is loaded."""
@@ -138,6 +138,14 @@ class Browser:
     def screenshot(self) -> bytes:
         """The window as PNG."""
         return base64.b64decode(self._send("Page.captureScreenshot", format="png")["data"])
+
+    def printed(self) -> bytes:
+        """The page as PDF on A4 sheets."""
+        return base64.b64decode(self._send("Page.printToPDF", paperWidth=8.27, paperHeight=11.69)["data"])
+
+    def print_media(self) -> None:
+        """Show the page as it is printed; `look` ends that."""
+        self._send("Emulation.setEmulatedMedia", media="print")
 
     def _send(self, method: str, **parameters: Any) -> dict[str, Any]:
         self._number += 1

@@ -28,7 +28,7 @@ _CHANGES: tuple[Column[ChangedPath], ...] = (
     Column("path", "Field", lambda row: row.path),
     Column("before", "Before", lambda row: row.before or "", "wide"),
     Column("after", "After", lambda row: row.after or "", "wide"),
-    Column("example", "Latest", lambda row: row.example),
+    Column("example", "Latest request", lambda row: row.example),
 )
 
 

@@ -17,7 +17,7 @@ _REFUSED: tuple[Column[RefusedField], ...] = (
     Column("error", "Error", lambda row: row.error, "wide"),
     Column("users", "Users", lambda row: row.users, "n"),
     Column("objects", "Objects", lambda row: row.objects, "n"),
-    Column("example", "Latest", lambda row: row.example),
+    Column("example", "Latest request", lambda row: row.example),
 )
 _CHANGED: tuple[Column[ChangedField], ...] = (
     Column("requests", "Requests", lambda row: row.requests, "n"),
@@ -26,14 +26,14 @@ _CHANGED: tuple[Column[ChangedField], ...] = (
     Column("path", "Field", lambda row: row.path),
     Column("before", "Recorded", lambda row: row.before or "", "wide"),
     Column("after", "Under the new definition", lambda row: row.after or "", "wide"),
-    Column("example", "Latest", lambda row: row.example),
+    Column("example", "Latest request", lambda row: row.example),
 )
 _UNKNOWN: tuple[Column[WhyUnknown], ...] = (
     Column("requests", "Requests", lambda row: row.requests, "n"),
     Column("why", "Why", lambda row: row.why, "wide"),
     Column("admitted_otherwise", "Admitted otherwise", lambda row: row.admitted_otherwise, "n"),
     Column("refused_otherwise", "Refused otherwise", lambda row: row.refused_otherwise, "n"),
-    Column("example", "Latest", lambda row: row.example),
+    Column("example", "Latest request", lambda row: row.example),
 )
 
 

@@ -15,6 +15,7 @@ from pipeline.stages.schema.replay.rows import NAME as SCHEMA
 from .. import stored_runs
 from ..ask.reads import Source
 from ..stored_runs import Run
+from .examples import examples_of
 from .load import load_of_run, outage_of_run
 from .of_chain import chain_tables
 from .of_mutating import mutating_tables
@@ -74,8 +75,13 @@ def stage_overview(source: Source, run_id: str, asked: Asked, selection: Selecti
     has_load = run.stage == WEBHOOKS.name
     calls, load = load_of_run(source, run, asked) if has_load else (None, {})
     outage, outages = outage_of_run(source, run, asked) if has_load else (None, {})
+    tables = {
+        **(schema_tables(source, run_id, asked) if run.stage == SCHEMA else {}),
+        **(mutating_tables(source, run_id, asked) if run.stage == MUTATING.name else {}),
+    }
     return {
         **found_run,
+        "examples": examples_of(source, run_id, (row for each in tables.values() for row in each.rows if hasattr(row, "example"))),
         "has_load": has_load,
         "is_of_chains": run.stage == CONDITIONS,
         "calls": calls,
@@ -90,8 +96,7 @@ def stage_overview(source: Source, run_id: str, asked: Asked, selection: Selecti
             "affected": table(
                 asked, "affected", "Requests whose outcome changes or is unknown", _COLUMNS, changed, _AFFECTED_SHOWN
             ),
-            **(schema_tables(source, run_id, asked) if run.stage == SCHEMA else {}),
-            **(mutating_tables(source, run_id, asked) if run.stage == MUTATING.name else {}),
+            **tables,
             **(chain_tables(source, run_id, asked) if run.stage == CONDITIONS else {}),
         },
     }

@@ -26,6 +26,7 @@ from .policy_tables import policy_tables
 from .selected import Counts, counted_days, narrows, selected_days
 from .selection import Selection, of_day
 from .tables import Asked, Table
+from .writers import Writer, last_writers
 
 _DENIALS = """
     SELECT expression_index, count(*) AS verdicts, count(DISTINCT (cluster, audit_id)) AS requests,
@@ -81,6 +82,7 @@ class PolicyView:
     selection: Selection
     selected: Counts | None
     tables: Mapping[str, Table[Any] | None]
+    writers: Mapping[tuple[str, str], Writer]
     things: str = "policies"
 
 
@@ -99,6 +101,8 @@ def policy_view(source: Source, run_id: str, policy: str, binding: str | None, s
     else:
         text, binding_text = _given_lines(source, run_id), ()
     days = selected_days(source, run_id, selection).get((policy, binding), ()) if narrows(selection) else entry.days
+    tables = policy_tables(entry, days, asked)
+    owners = tables["owners"]
     return PolicyView(
         run=run,
         report=report,
@@ -111,7 +115,8 @@ def policy_view(source: Source, run_id: str, policy: str, binding: str | None, s
         things=report.things,
         selection=selection,
         selected=counted_days(days) if narrows(selection) else None,
-        tables=policy_tables(entry, days, asked),
+        tables=tables,
+        writers=last_writers(source, owners.rows) if owners is not None else {},
     )
 
 

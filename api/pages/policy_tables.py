@@ -14,12 +14,11 @@ from pipeline.readiness.model import (
     HiddenDenial,
     LatentViolation,
     NamespaceCount,
-    Owner,
     PolicyReadiness,
     ResourceAgreement,
     TemplateProjection,
 )
-from pipeline.report.words import workload
+from pipeline.report.workloads import Denied, denied_workloads
 
 from .tables import Asked, Column, Table, table
 
@@ -39,7 +38,7 @@ def policy_tables(entry: PolicyReadiness, days: Sequence[DayCount], asked: Asked
         "figures": table(asked, "figures", "Figures of this policy", _figures(entry), FIGURES),
         "days": of("days", "Requests per UTC day", _DAYS, days),
         "critical": of("critical", "Matched requests whose denial would do more harm than others", _CRITICAL, entry.critical),
-        "owners": of("owners", _OWNERS_CAPTION, _OWNERS, entry.owners),
+        "owners": of("owners", _OWNERS_CAPTION, _OWNERS, denied_workloads(entry.owners)),
         "reasons": of("reasons", _REASONS_CAPTION, _REASONS, entry.unknown_reasons[SHOWN_MAX:]),
         "hidden": of("hidden", _HIDDEN_CAPTION, _HIDDEN, entry.hidden),
         "objects": of("objects", _OBJECTS_CAPTION, _OBJECTS, entry.latent.violations),
@@ -77,18 +76,19 @@ _CRITICAL: tuple[Column[CriticalSubject], ...] = (
     Column("audit_id", "", lambda row: row.audit_id),
 )
 _OWNERS_CAPTION = "Workloads, most would-be denials first. Each leads to its latest request."
-_OWNERS: tuple[Column[Owner], ...] = (
-    Column("workload", "Workload", workload, "name"),
+_OWNERS: tuple[Column[Denied], ...] = (
+    Column("workload", "Workload", lambda row: row.unit, "name"),
     Column("requests", "Requests", lambda row: row.requests, "n"),
-    Column("message", "Message", lambda row: row.message, "text"),
-    Column("user", "User", lambda row: row.user, "who"),
+    Column("message", "Message", lambda row: row.example.message, "text"),
+    Column("user", "Who", lambda row: [client.user for client in row.clients], "who"),
     Column("namespace", "", lambda row: row.namespace),
     Column("last_ts", "First and last seen", lambda row: row.last_ts, "time"),
     Column("first_ts", "", lambda row: row.first_ts),
-    Column("team", "", lambda row: row.team),
-    Column("identity", "", lambda row: str(row.identity)),
-    Column("passes_with", "", lambda row: row.difference),
-    Column("audit_id", "", lambda row: row.audit_id),
+    Column("team", "", lambda row: row.example.team),
+    Column("identity", "", lambda row: [str(client.identity) for client in row.clients]),
+    Column("resources", "", lambda row: row.resources),
+    Column("passes_with", "", lambda row: row.example.difference),
+    Column("audit_id", "", lambda row: row.example.audit_id),
 )
 # The most frequent ones are among the reasons of the verdict.
 _REASONS_CAPTION = "More evidence that was missing; the most frequent reasons are under Why"

@@ -256,3 +256,24 @@ def test_a_policy_is_tried_in_the_browser_and_its_mistakes_are_shown(site: Site,
     browser.wait_until("document.querySelector('.policies a')")
     assert browser.ask("document.querySelector('.policies a').textContent") == "tried-in-a-browser"
     assert [text for text in browser.complaints if "400" not in text] == []
+
+
+def test_a_print_begins_on_its_first_page_and_leaves_folded_parts_out(site: Site, browser: Browser) -> None:
+    """The decision and its reasons stand on the first sheet; a policy takes a few sheets, and its SQL none of them."""
+    browser.look(1280, 900, "light")
+    browser.open(site.origin + site.paths["policy"])
+    printed = browser.printed()
+    assert printed.count(b"/Type /Page\n") <= 8
+    browser.print_media()
+    assert browser.ask("document.querySelector('.reasons li').getBoundingClientRect().top") < 500
+    assert not browser.ask("[...document.querySelectorAll('.query')].some((text) => text.checkVisibility())")
+
+
+def test_the_decision_stays_in_sight_on_a_phone(site: Site, browser: Browser) -> None:
+    browser.look(390, 844, "light")
+    browser.open(site.origin + site.paths["policy"])
+    browser.ask("window.scrollTo(0, 3000)")
+    top, bottom = browser.ask(
+        "(() => { const box = document.querySelector('.badge').getBoundingClientRect(); return [box.top, box.bottom]; })()"
+    )
+    assert 0 <= top < bottom < 120

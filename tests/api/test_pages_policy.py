@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable
+from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from api.pages.trial import job_view
 from api.work.jobs import Job, Order, State
 from pipeline.admission.policies import load_policy_set, parse_policy_set
 from pipeline.readiness.model import DayCount
+from queries import open_lake
 from tests.api.conftest import CASES, DEMO
 from tests.markup import Element
 from tests.walking import Pages, links, main
@@ -172,3 +174,23 @@ def test_pages_say_it_plainly(pages: Pages) -> None:
 
 def holds(text: str, words: str) -> bool:
     return re.search(rf"(?<![\w,-]){words}(?![\w-])", text) is not None
+
+
+def test_a_denied_workload_is_one_row_with_the_person_who_last_wrote_it(pages: Pages, replayed_lake: Path) -> None:
+    """A controller was denied a Pod; the log has the person who last wrote its Deployment."""
+    path = pages.link("/", "image-registry")
+    rows = pages.answer(f"{path}&table=owners&format=json").json()["rows"]
+    text = main(pages.page(f"{path}&table=owners"))
+    with closing(open_lake(replayed_lake)) as lake:
+        for row in rows:
+            kind, _, name = row["workload"].partition("/")
+            found = lake.sql(
+                "SELECT user_name FROM requests WHERE resource = ? AND namespace = ? AND name = ? AND subresource IS NULL "
+                "AND code IN (200, 201) AND verb IN ('create', 'patch', 'update') "
+                "AND user_name NOT LIKE 'system:serviceaccount:kube-%' ORDER BY ts DESC LIMIT 1",
+                [f"{kind.lower()}s", row["namespace"], name],
+            ).fetchall()
+            if found and found[0][0] not in row["user"] and not found[0][0].startswith("system:"):
+                assert f"last written by {found[0][0]} on" in text
+                return
+    raise AssertionError("no workload was written by somebody else")

@@ -125,6 +125,7 @@ def test_every_table_of_a_page_is_sorted_by_its_own_heads_and_downloaded(pages: 
 def test_a_search_on_a_policy_page_keeps_the_rows_that_hold_the_text(pages: Pages) -> None:
     path = pages.link("/", "image-registry")
     owners = downloaded(pages, f"{path}&table=owners&format=json")
+    assert len({(row["namespace"], row["workload"]) for row in owners}) == len(owners)
     namespace = owners[-1]["namespace"]
     found = downloaded(pages, f"{path}&table=owners&find={namespace}&format=json")
     assert 0 < len(found) < len(owners)

@@ -44,6 +44,9 @@ def test_a_page_shows_which_fields_would_be_stored_otherwise(client: QueryClient
     assert "What would be stored otherwise" in text
     assert "<del><code>true</code></del>" in text
     assert "<ins><code>2</code></ins>" in text
+    changed = next(row for row in client.rows(f"/runs/{run_id}/verdicts") if row["decision"] == "change")
+    assert f">{changed['audit_id']}<" not in text
+    assert f'audit_id={changed["audit_id"]}">{changed["verb"]} ' in text
 
 
 def test_the_page_of_a_request_shows_its_difference(client: QueryClient, run_id: str) -> None:
