@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import sys
+from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -25,6 +26,7 @@ from pipeline.readiness.exempting.exclusions import Exclusion
 from pipeline.readiness.exempting.manifests import Manifests, json_patches, merge_patches
 from pipeline.readiness.exempting.proposal import Proposal, propose
 from pipeline.readiness.exempting.review import Finding, Need, Overdue, overdue, review
+from pipeline.readiness.sql import dry_runs_kept
 from pipeline.readiness.words import percent
 from pipeline.replay import Window
 from pipeline.report.texts import json_text
@@ -110,12 +112,9 @@ def command(
     plan = replay.plan_of(own, given, window, version, other_authorizers, workers)
     summary = replay.run(own, plan, workers)
     note = own.note_defects
-    reader = open_lake(own.lake, files=plan.files)
-    try:
+    with closing(open_lake(own.lake, files=plan.files)) as reader, dry_runs_kept(reader.connection):
         own.say("replaying with the exemptions, and what each one of them exempts")
         proposal = propose(reader, own.lake, plan, summary, manifests, day, replay.workers_or_default(own, workers), note=note)
-    finally:
-        reader.close()
     _print(proposal, output, limit)
     own.say(plan.words_of_window)
     return 1 if exit_code and not (proposal.denies_nothing and proposal.fits_later) else 0

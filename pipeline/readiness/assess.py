@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet
 
-from ..stages.readiness import AS_GIVEN, GIVEN
+from ..stages.readiness import AS_GIVEN, keep_counted
 from .counting.bounds import upper_bound
 from .counting.fidelity import fidelity_on
 from .counting.trend import trend_of
@@ -103,9 +103,7 @@ def judge_units(
     `verdicts` is the path of the run's verdicts.parquet, and `counted` the query of its stage (StageReadiness.counted). With
     `is_change`, a request that the cluster refused already does not count as denied.
     """
-    connection.execute(GIVEN, {"path": verdicts})
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE verdicts AS {counted}")
-    connection.execute("DROP TABLE given")
+    keep_counted(connection, "verdicts", counted, verdicts)
     if is_change:
         connection.execute("UPDATE verdicts SET decision = 'admit', effect = NULL WHERE flip = 'still-denied'")
     connection.execute(statement("judged"))

@@ -33,6 +33,7 @@ from .exempting.trial import Note, ignored
 from .model import Fidelity
 from .report import Report
 from .rules import ReadinessRules
+from .sql import dry_runs_kept
 
 # How a caller walks a plan: in this process or others, with progress and with bounds.
 Walk: TypeAlias = Callable[[ReplayPlan, RunKind], RunSummary]
@@ -106,8 +107,7 @@ def make_report(
         with closing(asked.open(lake, plan.files)) as own:
             fidelity = calibrated(lake, own, plan, asked, walk)
     begin(Step.REPORTING)
-    reader = asked.open(lake, plan.files)
-    try:
+    with closing(asked.open(lake, plan.files)) as reader, dry_runs_kept(reader.connection):
         report = build_report(reader, lake, plan, summary, fidelity, asked.rules, base)
         asked.note(latent_defects(report))
         counted(reader)
@@ -115,8 +115,6 @@ def make_report(
             begin(Step.EXEMPTING)
             report = decide_report(reader, lake, plan, summary, report, asked.manifests, asked.review_by, asked.workers, asked.note)
         return Made(finish(reader, report), fidelity)
-    finally:
-        reader.close()
 
 
 def latent_defects(report: Report) -> list[Defect]:

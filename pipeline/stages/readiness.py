@@ -12,6 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import duckdb
+
 from queries import LakeReader
 
 from ..explaining.asked import Asked
@@ -25,7 +27,12 @@ RulesT = TypeVar("RulesT")
 PlanT = TypeVar("PlanT")
 AS_GIVEN = "FROM given"
 # Stages judge dry runs, too, but no report counts them: nothing comes of them.
-GIVEN = "CREATE OR REPLACE TEMP TABLE given AS FROM read_parquet($path) ANTI JOIN dry_runs USING (cluster, audit_id, ts)"
+_GIVEN = "FROM read_parquet($path) ANTI JOIN dry_runs USING (cluster, audit_id, ts)"
+
+
+def keep_counted(connection: duckdb.DuckDBPyConnection, table: str, counted: str, verdicts: str) -> None:
+    """Make a temporary table of the verdicts that count of a run. `counted` is the query of its stage over the table `given`."""
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS WITH given AS ({_GIVEN}) FROM ({counted})", {"path": verdicts})
 
 
 @dataclass(frozen=True, slots=True)

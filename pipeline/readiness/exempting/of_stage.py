@@ -18,7 +18,7 @@ from queries import LakeReader
 from ...authorization import RecordedRbac
 from ...replay.past import load_history
 from ...runs.window import Window
-from ...stages.readiness import GIVEN, Excluded, StageReadiness
+from ...stages.readiness import Excluded, StageReadiness, keep_counted
 from ..counting.units import find_units_unless_found
 from ..sql import statement
 from .barred import Barred
@@ -129,9 +129,7 @@ class StageExemptions:
         """The remaining denials and unknowns of some things in a replay of rules."""
         connection = self._reader.connection
         with self._trial(rules) as verdicts:
-            connection.execute(GIVEN, {"path": str(verdicts)})
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE tried AS {self._readiness.counted}")
-            connection.execute("DROP TABLE given")
+            keep_counted(connection, "tried", self._readiness.counted, str(verdicts))
         counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
         for policy, binding, denied, unknown in connection.execute(statement("left_stage")).fetchall():
             found = counts[self.things.name(policy, binding)]

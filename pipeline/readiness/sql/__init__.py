@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import duckdb
@@ -17,3 +19,13 @@ def rows_of(connection: duckdb.DuckDBPyConnection, name: str, parameters: dict[s
     answer = connection.execute(statement(name), parameters)
     names = [column[0] for column in answer.description or ()]
     return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+
+
+@contextmanager
+def dry_runs_kept(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """While it lasts, `dry_runs` is a table: the view reads every request of the lake, and ten queries of a report ask it."""
+    connection.execute("CREATE TEMP TABLE IF NOT EXISTS dry_runs AS FROM dry_runs")
+    try:
+        yield
+    finally:
+        connection.execute("DROP TABLE IF EXISTS temp.dry_runs")
