@@ -57,6 +57,7 @@ _NAMING = (
     "explain",
     "webhooks",
     "least-privilege",
+    "pod-security",
     "stack",
     "doctor",
     "runs",

@@ -27,6 +27,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "watch": "Replay events as they arrive",
         "fleet": "Decide on every cluster of the lake, the worst first",
         "replay": "Count the decisions that policies would have made",
+        "pod-security": "Find the Pod Security level of each namespace",
         "calibrate": "Compare the replay with the recorded outcomes",
         "policy": "Check the types of policies, or measure their CEL cost",
     },

@@ -38,6 +38,8 @@ from pipeline.runs import RunKind, RunStore, RunSummary
 from pipeline.runs.executors import Executor
 from pipeline.runs.plan import RunPlan
 from pipeline.stages.conditions.matrix import matrix
+from pipeline.stages.pod_security.checks.table import Level as PodSecurityLevel
+from pipeline.stages.pod_security.given import labelled
 from pipeline.stages.registry import CONDITIONS, VALIDATING
 from pipeline.stages.stage import Asked
 from queries import open_lake
@@ -68,6 +70,13 @@ def command(
     since: options.Since = None,
     until: options.Until = None,
     kubernetes_version: options.KubernetesVersion = options.DEFAULT_VERSION,
+    level: Annotated[
+        PodSecurityLevel | None,
+        typer.Option(
+            help="Replay this level of Pod Security, for all namespaces or those of --namespace, as if -f gave their labels."
+        ),
+    ] = None,
+    namespaces: Annotated[list[str] | None, typer.Option("--namespace", help="With --level: this namespace; repeatable.")] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Count the requests, print the plan, and stop.")] = False,
     against: Annotated[
         list[Path] | None, typer.Option(help="Compare with the version before: a file or a folder; repeatable.")
@@ -108,7 +117,7 @@ def command(
     window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)
     asked = Asked(window, version, other_authorizers, only_given, with_objects)
     check_window(own, window)
-    texts = _texts(own, policies, from_log, stage_of_log, cluster)
+    texts = _texts(own, policies, from_log, stage_of_log, cluster, _labels(level, namespaces))
     given = given_of(texts, version if from_log is None else None)
     if from_log is None:
         warn_of(own, given)
@@ -140,8 +149,19 @@ def command(
     return 0
 
 
-def _texts(own: Context, files: list[Path] | None, from_log: str | None, stage: StageOfLog, cluster: str | None) -> Texts:
+def _labels(level: PodSecurityLevel | None, namespaces: Sequence[str] | None) -> Texts:
+    """Namespaces with the labels of a level."""
+    if namespaces and level is None:
+        raise InputError("--namespace is for --level", "say with --level which level these namespaces are to have")
+    return [("--level", labelled(level, namespaces or ()))] if level is not None else []
+
+
+def _texts(
+    own: Context, files: list[Path] | None, from_log: str | None, stage: StageOfLog, cluster: str | None, labels: Texts
+) -> Texts:
     """The given manifests, or those of a stage that the log shows; none for the policies of the log."""
+    if labels:
+        return [*(read_texts(files) if files else ()), *labels]
     if from_log is not None and not files:
         return texts_from_log(own, stage, from_log, cluster)
     if stage is not StageOfLog.VALIDATING:

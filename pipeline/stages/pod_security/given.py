@@ -8,11 +8,15 @@ from typing import Any
 
 from ...manifests.documents import Document
 from ...manifests.fields import Fields
+from ...manifests.writing import to_yaml
 from ..stage import Kind
+from .checks.table import Level
 from .configuration import INNER_KIND, OUTER_KINDS, Configuration, configuration_of
-from .policy import PREFIX, Policy, own_labels
+from .policy import MODES, PREFIX, Policy, own_labels
 
 NAMESPACE = Kind("", "Namespace")
+# In place of a name: all namespaces without labels of their own here. No namespace has such a name.
+EVERYWHERE = "*"
 KINDS = frozenset({NAMESPACE, INNER_KIND, *OUTER_KINDS})
 
 
@@ -72,4 +76,11 @@ def given_of(documents: Sequence[Document]) -> Given:
             if found and key.startswith(PREFIX):
                 found.text(key)
         labels[name], written[name] = own_labels(found.value if found else None), document
-    return Given(labels, configuration_of(documents), None, written)
+    return Given(labels, configuration_of(documents), labels.pop(EVERYWHERE, None), written)
+
+
+def labelled(level: Level, namespaces: Sequence[str]) -> str:
+    """Manifests, as YAML, that give some namespaces a level in all modes; all namespaces if none is named."""
+    labels = {PREFIX + str(mode): str(level) for mode in MODES}
+    names = namespaces or (EVERYWHERE,)
+    return to_yaml([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}} for name in names])

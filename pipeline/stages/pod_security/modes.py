@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...request import Grade
-from .checks.table import Level
+from .checks.table import Failed, Level
 from .policy import MODES, PRIVILEGED, Mode, Resolved
 from .ruling import Ruling, place_of
 
@@ -45,9 +45,9 @@ class Modes:
         found = [self._one(mode, "admit") if self._refuses_nothing(mode) else self._one(mode, "unknown", why=why) for mode in MODES]
         return found if self.is_pod else self._of_template(*found)
 
-    def judged(self, texts: Mapping[Mode, str], grade: Grade, doubt: str) -> list[Ruling]:
-        """A request whose Pod has these violations in each mode. `doubt` says why it may not have been judged; empty if it was."""
-        found = [self._judged(mode, texts[mode], grade, doubt) for mode in MODES]
+    def judged(self, failed: Mapping[Mode, Sequence[Failed]], grade: Grade, doubt: str) -> list[Ruling]:
+        """A request whose Pod fails these checks in each mode. `doubt` says why it may not have been judged; empty if it was."""
+        found = [self._judged(mode, failed.get(mode, ()), grade, doubt) for mode in MODES]
         if not self.is_pod:
             return self._of_template(*found)
         enforce, audit, warn = found
@@ -56,17 +56,18 @@ class Modes:
             warn = self._one(Mode.WARN, "nomatch", why=REFUSED)
         return [enforce._replace(annotations=() if doubt else told), audit, warn]
 
-    def _judged(self, mode: Mode, text: str, grade: Grade, doubt: str) -> Ruling:
+    def _judged(self, mode: Mode, failed: Sequence[Failed], grade: Grade, doubt: str) -> Ruling:
+        text = ", ".join(str(each.failure) for each in failed)
         if text and doubt:
             return self._one(mode, "unknown", why=doubt)
-        found = self._one(mode, "deny" if text else "admit")._replace(message=text, evidence=grade)
+        found = self._one(mode, "deny" if text else "admit")._replace(message=text, evidence=grade, failed=tuple(failed))
         if text and mode is Mode.AUDIT:
             found = found._replace(annotations=(("audit-violations", f'would violate PodSecurity "{found.policy}": {text}'),))
         return found
 
     def _of_template(self, enforce: Ruling, audit: Ruling, warn: Ruling) -> list[Ruling]:
         told = (*audit.annotations, *self._errors()) if audit.decision in ("admit", "deny") else ()
-        return [enforce._replace(decision="nomatch", message="", why=TEMPLATES), audit._replace(annotations=told), warn]
+        return [enforce._replace(decision="nomatch", why=TEMPLATES), audit._replace(annotations=told), warn]
 
     def _errors(self) -> tuple[tuple[str, str], ...]:
         error = self.resolved.error if self.resolved else ""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import NamedTuple
 
 from ...history.event import Event
 from ...request import Grade
 from ...runs.verdict import INSUFFICIENT, Flip, Row
+from .checks.table import Failed
 from .policy import PREFIX, LevelVersion, Mode, Resolved
 from .subject import annotations_of, is_refused
 
@@ -19,7 +21,7 @@ class Ruling(NamedTuple):
     """What one mode makes of a request. `decision` is `admit`, `deny` (it violates the policy), `nomatch` or `unknown`.
 
     `message` holds the violations as the plugin prints them, `why` the reason of a `nomatch` or `unknown`. `place` is the rule that
-    decided, and `annotations` are those that the plugin leaves.
+    decided, `annotations` are those that the plugin leaves, and `failed` are the checks behind the message.
     """
 
     mode: Mode
@@ -31,6 +33,7 @@ class Ruling(NamedTuple):
     evidence: str = Grade.EXACT
     annotations: tuple[tuple[str, str], ...] = ()
     code: int = 403
+    failed: tuple[Failed, ...] = ()
 
 
 def place_of(mode: Mode, resolved: Resolved, namespace: str) -> str:
@@ -65,6 +68,7 @@ def row_of(ruling: Ruling, event: Event) -> Row:
         rule_ref=ruling.place or None,
         recorded=recorded,
         flip=_flip(ruling, recorded, event) if ruling.mode is Mode.ENFORCE else None,
+        detail=json.dumps({"checks": [each.check for each in ruling.failed]}) if ruling.failed else None,
     )
 
 

@@ -19,6 +19,7 @@ from .judging import Judge
 from .labels import LabelsInForce
 from .modes import Modes
 from .namespaces import NamespaceJudge
+from .reading import PodReader
 from .ruling import Ruling
 from .subject import NAMESPACES, concerns
 
@@ -37,18 +38,19 @@ class Walk:
 
     def __init__(self, reader: LakeReader, given: Given, window: Window, minor: int) -> None:
         self._reader = reader
-        self._pods: LogHistory | None = None
+        self._past: LogHistory | None = None
         self.window = window
-        self._history = load_history(reader, (), window)
-        self.labels = LabelsInForce(given, self._history)
+        self.history = load_history(reader, (), window)
+        self.labels = LabelsInForce(given, self.history)
         self.configuration = given.configuration or Configuration()
         every = Requests.of(reader, ADMISSION, window)
         self._requests = every.only(concerns)
         self.excluded = every.excluded(self._requests, "Pod Security is not asked about this resource and operation")
         self._annotated = frozenset(cluster for (cluster,) in reader.sql(_ANNOTATED).fetchall())
         self._minor = minor
+        self.pods = PodReader(self._with_pods, minor, self._annotated)
         self._judge = self.judge(given)
-        self._of_namespaces = NamespaceJudge(self._history, self._with_pods, self.configuration, minor)
+        self._of_namespaces = NamespaceJudge(self.history, self._with_pods, self.configuration, minor)
 
     @property
     def requests(self) -> int:
@@ -61,18 +63,18 @@ class Walk:
 
     def met(self, judge: Callable[[Met], T], unread: T, share: Window | None = None) -> Iterator[tuple[Met, T]]:
         """What a judge says of each request of a share; `unread` of one that is nested too deep."""
-        return met(self._requests, self._reader, self._history, judge, unread, share=share)
+        return met(self._requests, self._reader, self.history, judge, unread, share=share)
 
     def judge(self, given: Given) -> Judge:
         """The judge of Pods and controllers under other labels or another configuration."""
-        labels = LabelsInForce(given, self._history)
-        return Judge(labels, self._with_pods, given.configuration, self._minor, self._annotated)
+        labels = LabelsInForce(given, self.history)
+        return Judge(labels, self.pods, given.configuration, self._minor, self._annotated)
 
     def _with_pods(self) -> LogHistory:
-        if self._pods is None:
+        if self._past is None:
             with self._reader.session() as past:
-                self._pods = load_history(past, (_POD,), self.window)
-        return self._pods
+                self._past = load_history(past, (_POD,), self.window)
+        return self._past
 
     def _rulings(self, found: Met) -> Sequence[Ruling]:
         is_namespace = found.event.resource.resource == NAMESPACES[1]

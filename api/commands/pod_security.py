@@ -1,0 +1,181 @@
+"""`hindcast pod-security`: the level that each namespace can enforce, and what stands in the way of the next one."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from api import asked_values
+from api.context import Context
+from api.printing.output import Column, Format, Table, render
+from ingest.counted import counted
+from ingest.errors import InputError
+from pipeline.manifests.files import manifests_of
+from pipeline.manifests.writing import to_yaml
+from pipeline.replay import Window
+from pipeline.stages.pod_security.given import given_of
+from pipeline.stages.pod_security.levels import NamespaceLevel, levels_of
+from queries import open_lake
+
+from .parts import options
+from .parts.clusters import cluster_files, known_clusters
+from .parts.window import check_window
+from .policies import read_texts
+
+
+class LevelFormat(StrEnum):
+    """Tables, and the labels to apply."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    MARKDOWN = "markdown"
+    CSV = "csv"
+    MANIFESTS = "manifests"
+    KUBECTL = "kubectl"
+
+
+def command(
+    context: typer.Context,
+    configuration: Annotated[
+        list[Path] | None,
+        typer.Option("-f", "--filename", help="The PodSecurityConfiguration of the API server: its defaults and exemptions."),
+    ] = None,
+    namespaces: Annotated[list[str] | None, typer.Option("-n", "--namespace", help="Only this namespace; repeatable.")] = None,
+    cluster: Annotated[
+        str, typer.Option(help="Only this cluster of the lake. [default: each cluster apart]", show_default=False)
+    ] = "",
+    since: options.Since = None,
+    until: options.Until = None,
+    kubernetes_version: options.KubernetesVersion = options.DEFAULT_VERSION,
+    limit: options.Limit = None,
+    output: Annotated[
+        LevelFormat, typer.Option("-o", "--output", help="Print tables, or the labels as manifests or kubectl commands.")
+    ] = LevelFormat.TABLE,
+) -> int:
+    """Print for each namespace the strictest Pod Security level that would have refused nothing, and what the next would refuse."""
+    own: Context = context.obj
+    window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)
+    check_window(own, window)
+    given = given_of(manifests_of(read_texts(configuration))).configuration if configuration else None
+    if configuration and given is None:
+        raise InputError(
+            f"{', '.join(map(str, configuration))}: found no PodSecurityConfiguration",
+            "`hindcast replay -f` judges labels of given namespaces",
+        )
+    with closing(open_lake(own.lake, files=cluster_files(own, cluster))) as reader:
+        found = levels_of(reader, given, window, version[1])
+    if namespaces:
+        known = {each.namespace for each in found}
+        if missing := [name for name in namespaces if name not in known]:
+            raise InputError(f"the log shows no namespace {missing[0]!r}", f"it shows {', '.join(sorted(known)) or 'none'}")
+        found = [each for each in found if each.namespace in namespaces]
+    if output is LevelFormat.MANIFESTS or output is LevelFormat.KUBECTL:
+        _write_labels(found, output)
+    else:
+        are_several = not cluster and len(known_clusters(own)) > 1
+        render([levels_table(found, are_several), obstacles_table(found, are_several)], Format(output), limit=limit)
+    for sentence in _remarks(found, given is not None):
+        own.say(sentence)
+    return 0
+
+
+def levels_table(found: Sequence[NamespaceLevel], are_several: bool) -> Table:
+    """One row per namespace."""
+    columns = [
+        Column("cluster", wide=not are_several),
+        Column("namespace", may_shorten=True),
+        Column("enforced"),
+        Column("level", "REFUSES NOTHING"),
+        Column("next", "NEXT LEVEL"),
+        Column("obstacles", "IN ITS WAY", number=True),
+        Column("requests", number=True),
+        Column("existing", number=True),
+        Column("exempt", number=True, wide=True),
+        Column("unknown", number=True),
+    ]
+    rows = [
+        [
+            each.cluster,
+            each.namespace,
+            str(each.current) if each.current else "unknown",
+            str(each.level or "unknown"),
+            str(each.next or ""),
+            len(each.obstacles),
+            each.requests,
+            each.existing,
+            each.exempt,
+            each.unknown,
+        ]
+        for each in found
+    ]
+    notes = (
+        "requests: recorded creates and updates of Pods and templates; existing: Pods and templates that a snapshot lists",
+        "a level with unknown requests is not sure: the log does not show their Pods",
+    )
+    return Table("levels", columns, rows, "The strictest level that would have refused nothing", notes if rows else ())
+
+
+def obstacles_table(found: Sequence[NamespaceLevel], are_several: bool) -> Table:
+    """One row per workload and check that stand in the way of the next level."""
+    columns = [
+        Column("cluster", wide=not are_several),
+        Column("namespace", may_shorten=True),
+        Column("level"),
+        Column("workload", may_shorten=True),
+        Column("check"),
+        Column("detail", prose=True, wide=True),
+        Column("field", wide=True),
+        Column("change", prose=True),
+        Column("requests", number=True),
+        Column("existing", number=True),
+    ]
+    rows = [
+        [
+            row.cluster,
+            row.namespace,
+            str(row.level),
+            row.workload,
+            row.check,
+            row.detail,
+            row.field,
+            row.change,
+            row.requests,
+            row.existing,
+        ]
+        for each in found
+        for row in each.obstacles
+    ]
+    return Table("obstacles", columns, rows, "What the next level would refuse")
+
+
+def _write_labels(found: Sequence[NamespaceLevel], output: LevelFormat) -> None:
+    for each in found:
+        if not each.labels:
+            continue
+        if output is LevelFormat.KUBECTL:
+            labels = " ".join(f"{key}={value}" for key, value in each.labels.items())
+            sys.stdout.write(f"kubectl label --overwrite namespace {shlex.quote(each.namespace)} {labels}\n")
+        else:
+            metadata = {"name": each.namespace, "labels": each.labels}
+            sys.stdout.write(f"---\n{to_yaml([{'apiVersion': 'v1', 'kind': 'Namespace', 'metadata': metadata}])}")
+
+
+def _remarks(found: Sequence[NamespaceLevel], is_configured: bool) -> list[str]:
+    """What a reader of the levels has to know, as sentences."""
+    told = []
+    if not is_configured:
+        told.append("no log holds the PodSecurityConfiguration: defaults and exemptions count only with -f")
+    if nothing := [each for each in found if each.level is None]:
+        told.append(f"{counted(len(nothing), 'namespace')} without a known Pod: their level is unknown")
+    if unsure := [each for each in found if each.level is not None and each.unknown]:
+        told.append(f"{counted(len(unsure), 'namespace')} with unknown Pods: -o manifests and -o kubectl leave them out")
+    return told
