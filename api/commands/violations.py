@@ -27,6 +27,16 @@ _HEADINGS = {"user_name": "USER", "first_ts": "FIRST", "last_ts": "LAST"}
 # Where the terminal is narrow, these columns are left out, the highest first.
 _MAY_GO = {"first_ts": 2, "last_ts": 1}
 _COUNTS = ("failures", "requests", "admitted", "users", "namespaces")
+# The dimensions that notes of Pod Security have, as SQL.
+_POD_SECURITY = {
+    "cluster": "cluster",
+    "namespace": "namespace",
+    "workload": "workload",
+    "user": "user_name",
+    "message": "message",
+    "resource": "resource",
+    "day": "ts::DATE AS day",
+}
 _QUESTIONS = (
     ("denials", "Requests that policies denied", "SELECT {columns} FROM denial_rollup(?, ?, ?)"),
     ("audit_annotations", "Audit annotations of policies", "SELECT {columns} FROM annotation_rollup(?, ?, ?)"),
@@ -45,7 +55,7 @@ def command(
     limit: options.Limit = None,
     output: options.Output = Format.TABLE,
 ) -> None:
-    """Print the validation failures, denials and audit annotations of policies that the audit log recorded."""
+    """Print the failures, denials and audit annotations of policies, and the notes of Pod Security, that the audit log recorded."""
     own: Context = context.obj
     window = asked_values.parse_window(since, until)
     reader = open_lake(own.lake, files=cluster_files(own, cluster))
@@ -61,6 +71,7 @@ def command(
     rows = reader.rows(*violation_question(dimensions, *window))
     kept = [row for row in rows if namespace is None or row["namespace"] == namespace]
     tables = recorded(reader, window, namespace, by_cluster="cluster" in dimensions)
+    tables.append(pod_security(reader, dimensions, window, namespace))
     render([failures(dimensions, kept), *tables], output, limit=limit)
 
 
@@ -84,6 +95,19 @@ def recorded(
     `by_cluster`."""
     columns = "*" if by_cluster else "* EXCLUDE (cluster)"
     return [_table(reader, [*window, namespace], name, title, text.format(columns=columns)) for name, title, text in _QUESTIONS]
+
+
+def pod_security(reader: LakeReader, dimensions: Sequence[str], window: Window, namespace: str | None) -> Table:
+    """What Pod Security noted and refused, by level and version, and by the asked dimensions that it has; most requests first."""
+    others = [_POD_SECURITY[each] for each in dimensions if each in _POD_SECURITY]
+    names = [*(each.rpartition(" AS ")[2] for each in others), "note", "level", "version"]
+    text = (
+        f"SELECT {', '.join([*others, 'note', 'level', 'version'])}, count(*) AS requests, count(DISTINCT user_name) AS users, "
+        "count(DISTINCT namespace) AS namespaces, min(ts) AS first_ts, max(ts) AS last_ts FROM pod_security_notes "
+        "WHERE (?1 IS NULL OR ts >= ?1) AND (?2 IS NULL OR ts < ?2) AND (?3 IS NULL OR namespace = ?3) "
+        f"GROUP BY ALL ORDER BY requests DESC, {', '.join(names)}"
+    )
+    return _table(reader, [*window, namespace], "pod_security", "Pod Security: what the API server noted and refused", text)
 
 
 def _table(reader: LakeReader, parameters: Sequence[object], name: str, title: str, text: str) -> Table:
