@@ -19,12 +19,16 @@ from ..errors import InputError
 from .compressed import BLOCK_BYTES, DamagedError, blocks
 from .content import Source
 from .envelopes import ZIP, is_tar
+from .unreadable import WORKBOOK
 
 _HEADER_BYTES = 512
+# The file that makes a zip archive a workbook of Excel or LibreOffice.
+_WORKBOOKS = ("xl/workbook.xml", "xl/workbook.bin", "META-INF/manifest.xml")
 
 
 def expanded(source: Source, opened: ExitStack) -> list[Source] | None:
-    """The files of an archive in its order; None where the source is not an archive, or can be opened only once.
+    """The files of an archive in its order; None where the source is not an archive, or can be opened only once. A workbook is
+    refused by its name.
 
     Those files can be read until `opened` ends. Raises InputError for a damaged archive: it does not say which files are missing.
     """
@@ -58,6 +62,8 @@ def _zipped(source: Source, stream: _Stream, opened: ExitStack) -> list[Source]:
         archive = opened.enter_context(zipfile.ZipFile(copy))
     except (DamagedError, zipfile.BadZipFile, OSError) as error:
         raise InputError(f"{source.name}: the archive cannot be read: {error}", "pack it again, or give its files") from error
+    if workbook := next((entry.filename for entry in archive.infolist() if entry.filename in _WORKBOOKS), None):
+        raise InputError(f"{source.name}: found a workbook ({workbook}), wanted audit events", WORKBOOK)
     found = [entry for entry in archive.infolist() if not entry.is_dir()]
     if locked := next((entry.filename for entry in found if entry.flag_bits & 1), None):
         raise InputError(f"{source.name}: {locked} has a password", "unpack the archive, and give its files")

@@ -22,6 +22,7 @@ _COMPRESSED_BYTES = 1 << 15
 
 _IsalError: Any = igzip_lib.IsalError
 
+_LAYERS_MAX = 3
 _MAGIC_BYTES = 8  # the magic number and the length of a skippable frame
 _GZIP = b"\x1f\x8b"
 _ZSTD = (b"\x28\xb5\x2f\xfd",)
@@ -45,21 +46,59 @@ def is_compressed(head: bytes) -> bool:
     return head.startswith((_GZIP, _BZIP2, _XZ, *_ZSTD, *_ZSTD_SKIPPABLE))
 
 
-def blocks(handle: Readable) -> Iterator[bytes]:
-    """The decompressed content in blocks. Raises DamagedError where it breaks off, and OSError."""
+def blocks(handle: Readable, layers: int = _LAYERS_MAX) -> Iterator[bytes]:
+    """The decompressed content in blocks, also of a file that was compressed twice.
+
+    Raises DamagedError where it breaks off, and OSError.
+    """
     first = _at_least(handle, b"", _MAGIC_BYTES)
     if first.startswith(_GZIP):
-        yield from _gunzip(first, handle)
+        content = _gunzip(first, handle)
     elif first.startswith(_ZSTD + _ZSTD_SKIPPABLE):
-        yield from _unzstd(first, handle)
+        content = _unzstd(first, handle)
     elif first.startswith(_BZIP2):
-        yield from _unpacked(first, handle, bz2.BZ2Decompressor, "bzip2")
+        content = _unpacked(first, handle, bz2.BZ2Decompressor, "bzip2")
     elif first.startswith(_XZ):
-        yield from _unpacked(first, handle, lzma.LZMADecompressor, "xz")
+        content = _unpacked(first, handle, lzma.LZMADecompressor, "xz")
     else:
         while first:
             yield first
             first = handle.read(BLOCK_BYTES)
+        return
+    inner = _Inner(content)
+    try:
+        is_nested = layers > 1 and is_compressed(inner.peek(_MAGIC_BYTES))
+    except DamagedError:
+        yield from inner.begun
+        raise
+    yield from blocks(inner, layers - 1) if is_nested else inner.rest()
+
+
+class _Inner:
+    """Decompressed blocks as something to read."""
+
+    def __init__(self, content: Iterator[bytes]) -> None:
+        self._content = content
+        self.begun: list[bytes] = []
+
+    def peek(self, size: int) -> bytes:
+        """The first bytes, without consuming them; fewer where the content ends."""
+        while sum(map(len, self.begun)) < size and (block := next(self._content, None)) is not None:
+            self.begun.append(block)
+        return b"".join(self.begun)[:size]
+
+    def rest(self) -> Iterator[bytes]:
+        yield from self.begun
+        yield from self._content
+
+    def read(self, size: int, /) -> bytes:
+        for block in self.rest():
+            self.begun = self.begun[1:]
+            if len(block) > size:
+                self.begun.insert(0, block[size:])
+            if block:
+                return block[:size]
+        return b""
 
 
 def _at_least(handle: Readable, data: bytes, size: int) -> bytes:

@@ -1,7 +1,8 @@
 """Logs of containers and of journald, as nodes keep them: each record's text, put together where the runtime cut it.
 
 CRI      `TIME stdout P|F TEXT`; P marks a part (kubernetes/cri-api, "LogFormat"; containerd cuts at 16 KiB)
-Docker   {"log":"TEXT\\n","stream":"stdout","time":"..."}; a text without a newline goes on in the next record
+Docker   {"log":"TEXT\\n","stream":"stdout","time":"..."}; a text without a newline goes on in the next record. Shippers that keep
+         such records add `logtag` (Fluent Bit, P or F) or `partial_message` (Docker's own drivers)
 journal  `journalctl -o export`: fields on lines of their own, and those with newlines as NAME, eight bytes of length, bytes
          (systemd, "Journal Export Formats")
 """
@@ -15,18 +16,34 @@ import msgspec
 
 CRI = re.compile(rb"\d{4}-\d\d-\d\dT\S+ (stdout|stderr) ([PF])(?::\S+)? ")
 _CRI_EMPTY = re.compile(rb"\d{4}-\d\d-\d\dT\S+ (stdout|stderr) ([PF])(?::\S+)?$")
-DOCKER = re.compile(rb'\{"log":"')
+_DOCKER_FIELDS = frozenset(("log", "stream", "time", "attrs"))
+_PART_MARKS = frozenset(("logtag", "partial_message"))
 JOURNAL = re.compile(rb"__CURSOR=|__REALTIME_TIMESTAMP=")
 
 
 class _Docker(msgspec.Struct):
     log: str
     stream: str = ""
+    logtag: str = ""
+    partial_message: str = ""
+    partial_last: str = ""
+    partial_id: str = ""
 
 
 _docker = msgspec.json.Decoder(_Docker)
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_anything = msgspec.json.Decoder(msgspec.Raw)
 # (stream, text, whether the text ends here), or None for a line of another kind.
 _Part = tuple[bytes, bytes, bool] | None
+
+
+def is_docker(line: bytes) -> bool:
+    """Whether a line is a record of Docker's, or a shipper's with a mark of its parts."""
+    try:
+        names = _fields.decode(line).keys()
+    except (ValueError, RecursionError):
+        return False
+    return {"log", "stream"} <= names and (names <= _DOCKER_FIELDS or not names.isdisjoint(_PART_MARKS))
 
 
 def cri_lines(name: str, blocks: Iterable[bytes]) -> Iterator[bytes]:
@@ -50,7 +67,22 @@ def _docker_part(line: bytes) -> _Part:
     except (ValueError, RecursionError):
         return None
     text = record.log.encode("utf-8", "replace")
-    return record.stream.encode(), text.removesuffix(b"\n"), text.endswith(b"\n")
+    if record.logtag or record.partial_message:
+        ends = record.logtag == "F" or record.partial_last == "true"
+    else:
+        ends = text.endswith(b"\n") or _is_whole(text)
+    return (record.stream + record.partial_id).encode(), text.removesuffix(b"\n"), ends
+
+
+def _is_whole(text: bytes) -> bool:
+    """Whether a text without a newline is JSON as it is: some shippers take the newline away."""
+    if text[:1] != b"{" or text[-1:] != b"}":
+        return False
+    try:
+        _anything.decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _whole(blocks: Iterable[bytes], part_of: Callable[[bytes], _Part]) -> Iterator[bytes]:

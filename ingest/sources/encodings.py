@@ -6,6 +6,7 @@ A mark in front of the first event would make it no JSON, and so cost that event
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterator
 
 from .compressed import DamagedError
@@ -18,6 +19,8 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _MARK_BYTES = 4
+# Without a mark, two letters of ASCII tell the order of bytes (RFC 4627, section 3).
+_UNMARKED = ((re.compile(rb"[\t\n\r -~]\0[\t\n\r -~]\0"), "utf-16-le"), (re.compile(rb"\0[\t\n\r -~]\0[\t\n\r -~]"), "utf-16-be"))
 
 
 def utf8(content: Iterator[bytes]) -> Iterator[bytes]:
@@ -33,6 +36,10 @@ def utf8(content: Iterator[bytes]) -> Iterator[bytes]:
     for mark, encoding in _MARKS:
         if head.startswith(mark):
             yield from _decoded(head[len(mark) :], content, encoding)
+            return
+    for pattern, encoding in _UNMARKED:
+        if pattern.match(head):
+            yield from _decoded(head, content, encoding)
             return
     yield head.removeprefix(codecs.BOM_UTF8)
     yield from content

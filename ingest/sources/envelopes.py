@@ -9,7 +9,7 @@ clusters are in exports.py and gke.py.
 
 from __future__ import annotations
 
-import re
+import tarfile
 from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
@@ -17,7 +17,7 @@ import msgspec
 from ..errors import InputError
 from ..eventlist import NotAnEventListError, parse_event_list
 from .exports import Expand, Found, joined, unstamped, unwrap_log_group, unwrap_record, unwrap_records
-from .finder import events_in_text, events_inside, is_other_log, may_hold_event
+from .finder import ends_with_event, events_in_text, events_inside, is_other_log, may_hold_event, trailing_at
 from .gke import unwrap_log_entry, unwrap_row
 from .records import PREFIXED, form_of_record
 from .unreadable import unreadable_form
@@ -26,9 +26,11 @@ RECORD_BYTES_MAX = 256 << 20  # one line; an event of an API server has at most 
 _HEAD_BYTES = 200
 ZIP = b"PK\x03\x04"
 _EVENT = b'{"kind":"Event",'  # how kube-apiserver begins each line
-_TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
+_ENDS = (b"}", b"}\r")  # a shipper may put a tail behind it
 _BRACKETS = (b"{", b"[")
-_AROUND = b" \t\r\n\x1e,"  # a record separator (RFC 7464) and the commas of an array printed one item a line
+# A record separator (RFC 7464), the NUL of `jq --raw-output0`, and the commas of an array printed one item a line.
+_AROUND = b" \t\r\n\x1e\0,"
+_USER = b'"user":{'  # a flat row may begin as an event does
 
 
 class _Head(msgspec.Struct):
@@ -70,14 +72,22 @@ class LineReader:
 
 
 def looks_complete(line: bytes) -> bool:
-    """Whether a last line without a newline is complete JSON, rather than still being written."""
+    """Whether a last line without a newline ends with complete JSON, rather than still being written."""
     last = _split(unstamped(line))[-1]
-    return _is_json(last) and last[:1] in _BRACKETS  # the beginning of a number is also a number
+    if _is_json(last):
+        return last[:1] in _BRACKETS  # the beginning of a number is also a number
+    return ends_with_event(last)
 
 
 def is_tar(head: bytes) -> bool:
-    """Whether content begins with the header of a tar archive's first file; POSIX and GNU archives have the same magic number."""
-    return head[257:262] == b"ustar"
+    """Whether content begins with the header of a tar archive's first file, also one of before POSIX, by the header's checksum."""
+    if head[257:262] == b"ustar":
+        return True
+    try:
+        tarfile.TarInfo.frombuf(head[:512], "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return True
 
 
 def is_archive(head: bytes) -> bool:
@@ -113,7 +123,8 @@ def expand(value: bytes, depth: int = 0) -> Found:
 
     A document that is not a known envelope is returned unchanged.
     """
-    if value.startswith(_EVENT) and value.find(_EVENT, 1) < 0 and b"}{" not in value:
+    is_event = value.startswith(_EVENT) and value.endswith(_ENDS) and _USER in value
+    if is_event and value.find(_EVENT, 1) < 0 and b"}{" not in value:
         return Found([value])
     value = value.strip(_AROUND)
     if not value:
@@ -156,12 +167,13 @@ def _split(value: bytes) -> list[bytes]:
         except RecursionError:
             break
         except ValueError as error:
-            # The one error that says where the next value begins, counted from 1.
-            match = _TRAILING.search(str(error))
-            if match is None or rest[int(match[1]) - 1] != ord("{"):
+            end = start = trailing_at(error)
+            while start is not None and start < len(rest) and rest[start] in _AROUND:
+                start += 1
+            if start is None or start == len(rest) or rest[start] not in (value[0], ord("{")):
                 break
-            parts.append(bytes(rest[: int(match[1]) - 1]))
-            rest = rest[int(match[1]) - 1 :]
+            parts.append(bytes(rest[:end]))
+            rest = rest[start:]
         else:
             break
     return [*parts, bytes(rest)]

@@ -105,11 +105,15 @@ def _message(entry: bytes, expand: Expand) -> Found:
 
 
 def unwrap_records(value: bytes, expand: Expand) -> Found | None:
-    """The records of an event hub's message."""
+    """The records of an event hub's message; None where they are of another service, as those of Firehose."""
     try:
-        return joined(unwrap_record(bytes(record), expand) or Found([bytes(record)]) for record in _records.decode(value).records)
+        records = [bytes(record) for record in _records.decode(value).records]
     except (ValueError, RecursionError):
         return None
+    found = [unwrap_record(record, expand) for record in records]
+    if records and not any(found):
+        return None
+    return joined(each or Found([record]) for each, record in zip(found, records, strict=True))
 
 
 def unwrap_record(value: bytes, expand: Expand) -> Found | None:

@@ -25,6 +25,8 @@ from .object_store import is_url, object_sources
 # audit.log, audit-2026-07-24T10-11-12.345.log.gz, audit.log.1.gz, export.jsonl.zst
 _LOG_NAME = re.compile(r"[^.].*\.(log|json|jsonl|ndjson)([.-]\d+)*(\.gz|\.zst|\.zstd|\.bz2|\.xz)?")
 
+_LEVELS_MAX = 3  # of archives in archives
+
 Progress = Callable[[int, int], None]
 _ARTICLES = {"folder": "a folder", "archive": "an archive"}
 _Passed = tuple[str, InputError]  # a file that is not read, and why
@@ -137,7 +139,7 @@ def _choose(paths: Sequence[Path | str], endpoint: str, archives: ExitStack, for
             source = file_source(Path(path))
             inner = expanded(source, archives)
             if inner is not None:
-                _take_all(path, "archive", *_logs_among(inner), chosen, summary)
+                _take_all(path, "archive", *_logs_among(inner, archives), chosen, summary)
             elif not form and (fault := _fault(source)) is not None:
                 raise fault
             else:
@@ -172,21 +174,29 @@ def _logs_below(folder: Path, archives: ExitStack) -> tuple[list[Source], list[_
             sources += [source] if inner is None else inner
         except InputError as error:
             unread.append((str(path), error))
-    found, faults = _logs_among(sources)
+    found, faults = _logs_among(sources, archives)
     return found, [*unread, *faults]
 
 
-def _logs_among(sources: Sequence[Source]) -> tuple[list[Source], list[_Passed]]:
-    """The audit logs among files that were found together. A file with another content counts only if it has the name of a log."""
+def _logs_among(sources: Sequence[Source], archives: ExitStack, levels: int = _LEVELS_MAX) -> tuple[list[Source], list[_Passed]]:
+    """The audit logs among files that were found together, and in archives among them.
+
+    A file with another content counts only if it has the name of a log.
+    """
     found: list[Source] = []
     faults: list[_Passed] = []
     for source in sources:
         is_named = is_log_name(PurePosixPath(source.name).name)
         try:
             fault = _fault(source)
+            inner = expanded(source, archives) if fault is not None and levels else None
         except InputError as error:
-            fault = error
-        if fault is None and (source.size_bytes or is_named):
+            fault, inner = error, None
+        if inner is not None:
+            deeper, unread = _logs_among(inner, archives, levels - 1)
+            found += deeper
+            faults += unread
+        elif fault is None and (source.size_bytes or is_named):
             found.append(source)
         elif fault is not None and is_named:
             faults.append((source.name, fault))

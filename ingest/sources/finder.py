@@ -7,32 +7,30 @@ fields of an event (`ingest/sources/rows.py`).
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
-import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from .exports import Expand, Found, joined
+from .packed import holds_packed, unpacked_list, unpacked_text
 from .reviews import review_in
-from .rows import event_of_row, with_audit_level
+from .rows import event_of_row, is_flat, may_be_flat, with_audit_level
 
 # An OTLP record is the deepest of the known forms: resourceLogs, scopeLogs, logRecords, body, text, event.
 _DEPTH_MAX = 12
 _TEXT_BYTES_MIN = 20
-# How base64 of gzip begins, and of JSON.
-_PACKED = re.compile(rb'"(?:H4sI|eyJ|ewog|ewo|eyAi)[\w+/=]{20}')
-_INFLATED_BYTES_MAX = 256 << 20
 # A sign of an event: a record without one belongs to another log.
-_TRACE = re.compile(rb"audit_?id|protopayload|requesturi|audit\.k8s\.io|admissionreview\b", re.IGNORECASE)
+_TRACE = re.compile(rb"audit_?id|protopayload|requesturi|object_?ref|audit\.k8s\.io|admissionreview\b", re.IGNORECASE)
 # A record of a log, as against an object that someone gave by mistake.
 _RECORD = re.compile(rb'"(?:@?message|MESSAGE|log|line|_raw|_source|body|textPayload|jsonPayload|@timestamp|index)"\s*:')
 _OPENINGS = re.compile(rb"[{\[]")
 _QUOTED = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+# How an object or a list of JSON begins, as against the labels and brackets of a prefix.
+_OPEN = re.compile(rb'[{\[]\s*["{\[]')
 _OPENINGS_MAX = 30
+_TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _KLOG = re.compile(rb"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+\s")
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -43,9 +41,28 @@ _row = msgspec.json.Decoder(dict[str, Any])
 _encoder = msgspec.json.Encoder()
 
 
-class _Head(msgspec.Struct):
+class _Head(msgspec.Struct, rename="camel"):
     audit_id: str | None = msgspec.field(name="auditID", default=None)
     stage: str | None = None
+    level: msgspec.Raw = msgspec.Raw()
+    user: msgspec.Raw = msgspec.Raw()
+    object_ref: msgspec.Raw = msgspec.Raw()
+    annotations: msgspec.Raw = msgspec.Raw()
+    source_ips: msgspec.Raw = msgspec.field(name="sourceIPs", default=msgspec.Raw(b"[]"))
+    request_object: msgspec.Raw = msgspec.Raw()
+    response_object: msgspec.Raw = msgspec.Raw()
+
+    @property
+    def is_event(self) -> bool:
+        """Whether the value has the identity of an event."""
+        return self.audit_id is not None and self.stage is not None
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether the fields that tables spread over columns have the place and the type that they have in an event."""
+        objects = (bytes(part)[:1] == b"{" for part in (self.user, self.object_ref, self.annotations))
+        has_bodies = bool(bytes(self.request_object) or bytes(self.response_object)) or bytes(self.level) == b'"Metadata"'
+        return all(objects) and bytes(self.source_ips)[:1] == b"[" and has_bodies
 
 
 _head = msgspec.json.Decoder(_Head)
@@ -57,13 +74,13 @@ def has_trace(value: bytes) -> bool:
 
 
 def may_hold_event(value: bytes) -> bool:
-    """Whether a value mentions an event, or has base64 that may."""
-    return has_trace(value) or _PACKED.search(value) is not None
+    """Whether a value mentions an event, or has base64 of one that does."""
+    return has_trace(value) or holds_packed(value, may_hold_event)
 
 
 def is_other_log(value: bytes) -> bool:
     """Whether a value is a line of klog, or a shipper's record of another log."""
-    if has_trace(value):
+    if may_hold_event(value):
         return False
     return _KLOG.match(value) is not None or (value[:1] == b"{" and _RECORD.search(value) is not None)
 
@@ -77,7 +94,7 @@ def events_inside(value: bytes, expand: Expand, depth: int = 0) -> Found | None:
         if start == b'"':
             return _in_text(value, expand, depth)
         if start == b"[":
-            return _first_of(map(bytes, _items.decode(value)), expand, depth)
+            return _in_list(value, expand, depth)
         return _in_object(value, expand, depth)
     except (ValueError, RecursionError):
         return None
@@ -85,14 +102,17 @@ def events_inside(value: bytes, expand: Expand, depth: int = 0) -> Found | None:
 
 def _in_object(value: bytes, expand: Expand, depth: int) -> Found | None:
     head = _lenient_head(value)
-    if head is not None and head.audit_id is not None and head.stage is not None:
+    is_event = head is not None and head.is_event
+    if head is not None and is_event and (head.is_usual or not may_be_flat(value)):
         return Found([with_audit_level(value)])
     members = {name: bytes(raw) for name, raw in _members.decode(value).items()}
+    if is_event:
+        return Found([(event_of_row(members) if is_flat(members) else None) or with_audit_level(value)])
     if b'"AdmissionReview"' in value and (review := review_in(members)) is not None:
         return review
     if {"columns", "rows"} <= members.keys() and (table := _rows_of(members, expand)) is not None:
         return table
-    if set(members) in _TYPED_VALUES:
+    if len(members) == 1 and _type_of(next(iter(members))) in _TYPED_VALUES:
         return _first_of([_encoder.encode(_plain(_row.decode(value)))], expand, depth)
     found = _first_of(members.values(), expand, depth)
     if found is not None:
@@ -118,15 +138,21 @@ def _deeper(value: bytes, expand: Expand, depth: int) -> Found | None:
     return events_inside(value, expand, depth)
 
 
+def _in_list(value: bytes, expand: Expand, depth: int) -> Found | None:
+    if data := unpacked_list(value):
+        return _lines(data, expand, depth) if may_hold_event(data) else None
+    found = _first_of(map(bytes, _items.decode(value)), expand, depth)
+    if found is None and _PAIRS.match(value):
+        pairs = [_plain_pair(item) for item in msgspec.json.decode(value, type=list[dict[str, Any]])]
+        return events_inside(_encoder.encode(dict(pairs)), expand, depth + 1)
+    return found
+
+
 def _in_text(value: bytes, expand: Expand, depth: int) -> Found | None:
-    if len(value) < _TEXT_BYTES_MIN:
+    if len(value) < _TEXT_BYTES_MIN or not may_hold_event(value):
         return None
-    if _PACKED.match(value):
-        data = _unpacked(_text.decode(value))
-        return _lines(data, expand, depth) if data else None
-    if not has_trace(value):
-        return None
-    return _lines(_text.decode(value).encode("utf-8", "replace"), expand, depth)
+    text = _text.decode(value).encode("utf-8", "replace")
+    return _lines(unpacked_text(text) or text, expand, depth)
 
 
 def _lines(data: bytes, expand: Expand, depth: int) -> Found | None:
@@ -142,17 +168,6 @@ def _lines(data: bytes, expand: Expand, depth: int) -> Found | None:
     return joined(found) if any(part.events for part in found) else None
 
 
-def _unpacked(text: str) -> bytes:
-    """The bytes of base64, and of gzip inside it; empty where they are neither. An AWS subscription and Pub/Sub send such texts."""
-    try:
-        data = base64.b64decode(text, validate=True)
-        if data[:2] == b"\x1f\x8b":
-            data = zlib.decompressobj(wbits=31).decompress(data, _INFLATED_BYTES_MAX)
-    except (binascii.Error, ValueError, zlib.error):
-        return b""
-    return data if has_trace(data) else b""
-
-
 def _rows_of(members: dict[str, bytes], expand: Expand) -> Found | None:
     """A table as Azure's query API returns it: the names of columns once, and rows of values."""
     try:
@@ -165,19 +180,36 @@ def _rows_of(members: dict[str, bytes], expand: Expand) -> Found | None:
 
 
 # OpenTelemetry's AnyValue (opentelemetry-proto common/v1/common.proto): a value is an object with one member that names its type.
-_TYPED = ("kvlistValue", "arrayValue", "stringValue", "intValue", "boolValue", "doubleValue")
-_TYPED_VALUES = ({"kvlistValue"}, {"arrayValue"})
+# Writers of protobuf's JSON may keep the names of its fields, with underscores.
+_TYPED_VALUES = ("kvlistvalue", "arrayvalue")
+_TYPED = (*_TYPED_VALUES, "stringvalue", "intvalue", "boolvalue", "doublevalue", "bytesvalue")
+# A row as a list of its fields, such as attributes of OpenTelemetry and results of Logs Insights.
+_PAIRS = re.compile(rb'\[\s*\{\s*"(?:key|field|name)"\s*:', re.IGNORECASE)
+
+
+def _type_of(name: str) -> str:
+    return name.replace("_", "").lower()
 
 
 def _plain(value: Any) -> Any:
-    if not isinstance(value, dict) or len(value) != 1 or next(iter(value)) not in _TYPED:
+    if value == {}:
+        return None
+    if not isinstance(value, dict) or len(value) != 1 or (kind := _type_of(next(iter(value)))) not in _TYPED:
         return value
-    kind, inner = next(iter(value.items()))
-    if kind == "kvlistValue":
+    inner = next(iter(value.values()))
+    if kind == "kvlistvalue":
         return {item["key"]: _plain(item.get("value")) for item in inner.get("values", ())}
-    if kind == "arrayValue":
+    if kind == "arrayvalue":
         return [_plain(item) for item in inner.get("values", ())]
-    return int(inner) if kind == "intValue" else inner
+    return int(inner) if kind == "intvalue" else inner
+
+
+def _plain_pair(item: dict[str, Any]) -> tuple[str, Any]:
+    """The name and the value of a field. Raises ValueError for an object of another kind."""
+    if len(item) != 2:
+        raise ValueError("not a pair")
+    name, value = item.values()
+    return str(name), _plain(value)
 
 
 def events_in_text(line: bytes, expand: Expand, depth: int = 0) -> Found | None:
@@ -185,18 +217,40 @@ def events_in_text(line: bytes, expand: Expand, depth: int = 0) -> Found | None:
 
     Syslog, `kubectl logs --prefix`, `oc adm node-logs`, Fluentd and container runtimes put a time, a host or a tag there.
     """
-    if not has_trace(line):
+    if not may_hold_event(line):
         return None
-    for count, match in enumerate(_OPENINGS.finditer(line)):
-        if count == _OPENINGS_MAX:
-            break
-        if (value := _value_at(line, match.start())) is not None and has_trace(value):
-            found = expand(value, depth + 1)
-            return found if found.events != [value] or _is_event(value) else None
+    found = []
+    for value, _ in _values_in(line):
+        if may_hold_event(value):
+            inside = expand(value, depth + 1)
+            found += [inside] if inside.events != [value] or _is_event(value) else []
+    if found:
+        return joined(found)
     for match in _QUOTED.finditer(line):
-        if has_trace(match[0]) and (inside := events_inside(match[0], expand, depth)) is not None:
-            return inside
-    return None
+        if may_hold_event(match[0]) and (inner := events_inside(match[0], expand, depth)) is not None:
+            return inner
+    data = unpacked_text(line)
+    return _lines(data, expand, depth) if may_hold_event(data) else None
+
+
+def ends_with_event(line: bytes) -> bool:
+    """Whether a line ends with a whole object that mentions events, and is not inside another object that was cut."""
+    values = list(_values_in(line)) if has_trace(line) else []
+    if not values or not has_trace(values[-1][0]):
+        return False
+    first = values[0][1] - len(values[0][0])
+    return _OPEN.search(line, 0, first) is None and _OPEN.search(line, values[-1][1]) is None
+
+
+def _values_in(line: bytes) -> Iterator[tuple[bytes, int]]:
+    """The JSON objects and arrays in a line, and where each ends."""
+    at = failed = 0
+    while failed < _OPENINGS_MAX and (match := _OPENINGS.search(line, at)) is not None:
+        value = _value_at(line, match.start())
+        at = match.start() + len(value or b"x")
+        failed += value is None
+        if value is not None:
+            yield value, at
 
 
 def _is_event(value: bytes) -> bool:
@@ -205,12 +259,19 @@ def _is_event(value: bytes) -> bool:
 
 
 def _value_at(line: bytes, start: int) -> bytes | None:
-    """The JSON value that begins at a position; None where none does. What follows it is not looked at."""
-    rest = line[start:].rstrip(b", \t\r;'\"")
+    """The JSON value that begins at a position; None where none does. A tag, a tail or another value may follow it."""
+    rest = line[start:]
     try:
         _anything.decode(rest)
     except RecursionError:
         return rest
-    except ValueError:
-        return None
+    except ValueError as error:
+        end = trailing_at(error)
+        return None if end is None else rest[:end]
     return rest
+
+
+def trailing_at(error: ValueError) -> int | None:
+    """The offset of what follows a JSON value, by the one error that says where a value ends; None for another error."""
+    match = _TRAILING.search(str(error))
+    return None if match is None else int(match[1]) - 1  # it counts from 1

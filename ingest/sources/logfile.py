@@ -25,7 +25,7 @@ from ..store import Counts, EventStore, Lines
 from .content import Content, Source
 from .envelopes import LineReader, expand, looks_complete, not_an_audit_log
 from .exports import Found
-from .finder import has_trace
+from .finder import may_hold_event
 from .forms import NAMES, PLAIN, Form, form_of
 from .rows import in_zone
 
@@ -189,7 +189,7 @@ class LogFile:
     def _take(self, line: bytes, number: int, units: dict[str, _Unit]) -> None:
         """Add the events of a line to those of their clusters."""
         found = expand(line)
-        if self._form is not None and self._form.others and found.events == [line] and not has_trace(line):
+        if self._form is not None and self._form.others and found.events == [line] and not may_hold_event(line):
             found = Found([], 1)
         self.entry.passed_over += found.passed_over
         self.entry.forms[found.form] += len(found.events)

@@ -1,7 +1,8 @@
 """JSON documents over many lines, or one document of any size: its events one by one, in constant memory.
 
 The beginning of the file shows where events lie, for example in the array `hits.hits`. Then each item of that array is a value of
-its own, and the rest of the document is skipped. A document without such an array is one value, as jq prints events.
+its own. After it, items of other arrays and fields that mention events are values too; the rest of the document is skipped. A
+document without such an array is one value, as jq prints events.
 """
 
 from __future__ import annotations
@@ -78,8 +79,10 @@ class _Splitter:
         self._names: list[bytes] = []
         self._kinds: list[bytes] = []
         self._key = b""
-        self._inside = False  # in the array that holds the events
-        self._depth = 0  # brackets around the items of that array
+        self._inside = False  # in the array that holds the events, or after it in what is around it
+        self._depth = 0  # brackets around the values that are given
+        self._is_place = False  # in the array of events itself
+        self._is_after = False  # in an object around that array: other arrays of its fields may hold events too
 
     @property
     def held_bytes(self) -> int:
@@ -112,7 +115,7 @@ class _Splitter:
             self._close(match, found)
         elif match[1] is not None:
             self._key = token[: -len(match[1])]
-        elif self._inside and len(self._kinds) == self._depth:
+        elif self._inside and len(self._kinds) == self._depth and self._is_wanted(token):
             found.append(token)
 
     def _open(self, match: re.Match[bytes], token: bytes) -> None:
@@ -121,8 +124,12 @@ class _Splitter:
         self._names.append(self._key)
         self._kinds.append(token)
         self._key = b""
-        if token == b"[" and not self._inside and self._place is not None and tuple(self._names[1:]) == self._place:
+        is_place = not self._inside and self._place is not None and tuple(self._names[1:]) == self._place
+        is_after = self._is_after and len(self._kinds) == self._depth + 1
+        if token == b"[" and (is_place or is_after):
             self._inside, self._depth, self._start = True, len(self._kinds), None
+            self._is_after = False
+            self._is_place = is_place
 
     def _close(self, match: re.Match[bytes], found: list[bytes]) -> None:
         if not self._kinds:
@@ -130,11 +137,17 @@ class _Splitter:
         self._names.pop()
         self._kinds.pop()
         if self._inside and len(self._kinds) < self._depth:
-            self._inside = False
+            self._inside, self._depth = bool(self._kinds), len(self._kinds)
+            self._is_after, self._is_place = self._inside, False
         ends = not self._kinds or (self._inside and len(self._kinds) == self._depth)
         if ends and self._start is not None:
-            found.append(self._data[self._start : match.end()])
+            value = self._data[self._start : match.end()]
+            found += [value] if self._is_wanted(value) else []
             self._start = None
+
+    def _is_wanted(self, value: bytes) -> bool:
+        """Whether to give a value. Around and after the array of events, texts and objects are of other kinds mostly."""
+        return not self._inside or self._is_place or (may_hold_event(value) and (value[:1] != b'"' or b"{" in value))
 
     def _trim(self) -> None:
         keep = self._at if self._start is None else self._start

@@ -11,7 +11,7 @@ is stored once. The annotation `hindcast/translated` names each value that the r
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -71,16 +71,41 @@ _STRUCTURED = (
 _TIMES = ("requestReceivedTimestamp", "stageTimestamp")
 _LEVELS = ("None", "Metadata", "Request", "RequestResponse")
 _PUNCTUATION = re.compile(r"[^a-z0-9]")
+# A field that has another place or type than in an event: `user.username`, `user_username`, or an object as text.
+_FLAT = re.compile(
+    rb'"(?:[\w.]*\.)?(?:user|impersonated_?user|object_?ref|response_?status|request_?object|response_?object|annotations)[._][^"]+"\s*:'
+    rb'|"(?:user|objectRef|responseStatus|sourceIPs|annotations)"\s*:\s*"',
+    re.IGNORECASE,
+)
+_UNDERSCORE = re.compile("_")
+_BODIES = ("requestObject", "responseObject")
+_LISTS = ("sourceIPs", "groups")
+_KEYED = 2  # names inside `user` that lead to one of the lists of its `extra`
 _ZONE_IN_NAME = re.compile(r"\s*\[(UTC)\]$")
 # `11/21/2026, 3:24:16.123 AM`, as Azure's portal exports times.
 _PORTAL_TIME = re.compile(r"(\d\d?)/(\d\d?)/(\d{4}),? (\d\d?):(\d\d):(\d\d)(?:\.(\d+))? ([AP]M)")
 _PLAIN_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9})\d*)?(?: ?(Z|UTC|[+-]\d\d:?\d\d))?")
 
 _encoder = msgspec.json.Encoder(order="sorted")
+_items = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def may_be_flat(event: bytes) -> bool:
+    """Whether an object with the identity of an event may have fields as tables have them; `is_flat` is exact."""
+    return _FLAT.search(event) is not None
+
+
+def is_flat(members: Mapping[str, bytes]) -> bool:
+    """Whether fields of an event have another place or type among some members than in an event."""
+    paths = ((_path(name), raw) for name, raw in members.items())
+    return any(len(path) > 1 or (path[0] in _STRUCTURED and raw[:1] == b'"') for path, raw in paths if path)
 
 
 def event_of_row(members: Mapping[str, bytes]) -> bytes | None:
-    """The event that a row of JSON values is; None where its columns are not those of an event."""
+    """The event that a row of JSON values is; None where its columns are not those of an event.
+
+    A body that is spread over columns is left out, because keys with dots cannot be told from paths.
+    """
     if not (wanted := [name for name in members if _path(name)]):
         return None
     event: dict[str, Any] = {}
@@ -89,7 +114,8 @@ def event_of_row(members: Mapping[str, bytes]) -> bytes | None:
     is_request = "verb" in event and ("objectRef" in event or "requestURI" in event)
     if not any(event.get(name) for name in _TIMES) or not (is_request or ("auditID" in event and "stage" in event)):
         return None
-    return _encoder.encode(_completed(event, {name: raw for name, raw in members.items() if not _path(name)}))
+    spread = sorted({path[0] for name in wanted if len(path := _path(name)) > 1 and path[0] in _BODIES})
+    return _encoder.encode(_completed(event, {name: raw for name, raw in members.items() if not _path(name)}, spread))
 
 
 def with_audit_level(event: bytes) -> bytes:
@@ -102,19 +128,45 @@ def with_audit_level(event: bytes) -> bytes:
 
 
 def _path(column: str) -> tuple[str, ...]:
-    """The field that a column is, with the field inside it; empty for a column of another kind."""
-    parts = [_PUNCTUATION.sub("", part.lower()) for part in _ZONE_IN_NAME.sub("", column).split(".")]
-    first = next((index for index, part in enumerate(parts) if part in _NAMES), None)
-    if first is None:
-        return ()
-    inner = _ZONE_IN_NAME.sub("", column).split(".")[first + 1 :]
-    return (_NAMES[parts[first]], *(_INNER.get(_PUNCTUATION.sub("", part.lower()), part) for part in inner))
+    """The field that a column is, with the field inside it; empty for a column of another kind.
+
+    Dots stand between and before the two, or one underscore between them. Keys of annotations and of `extra` may have dots.
+    """
+    name = _ZONE_IN_NAME.sub("", column)
+    parts = name.split(".")
+    first = next((index for index, part in enumerate(parts) if _bare(part) in _NAMES), None)
+    if first is not None:
+        return _inside(_NAMES[_bare(parts[first])], parts[first + 1 :])
+    for cut in _UNDERSCORE.finditer(name):
+        field, inner = _NAMES.get(_bare(name[: cut.start()])), _INNER.get(_bare(name[cut.end() :]))
+        if field is not None and inner is not None:
+            return (field, inner)
+    return ()
+
+
+def _inside(field: str, inner: list[str]) -> tuple[str, ...]:
+    if field == "annotations" and inner:
+        prefix, slash, rest = ".".join(inner).partition("/")
+        return (field, prefix.replace("_", ".") + slash + rest)  # the name of a domain has no underscore
+    names = [_INNER.get(_bare(part), part) for part in inner]
+    if names[:1] == ["extra"] and inner[1:]:
+        return (field, "extra", ".".join(inner[1:]))
+    return (field, *names)
+
+
+def _bare(name: str) -> str:
+    return _PUNCTUATION.sub("", name.lower())
 
 
 def _put(event: dict[str, Any], column: str, raw: bytes) -> None:
     field, *inner = _path(column)
-    value = _value(field if not inner else inner[-1], raw, structured=field in _STRUCTURED and not inner)
-    if value is None or value == "":
+    if inner and field in _BODIES:
+        return
+    if raw[:1] == b"[" and (inner or [field])[0] not in _LISTS and len(inner) < _KEYED:
+        items = _items.decode(raw)
+        raw = bytes(items[0]) if len(items) == 1 else raw  # the fields of a search hit are lists
+    value = _value(inner[-1] if inner else field, raw, structured=field in _STRUCTURED and not inner)
+    if value is None or (value == "" and not (inner and field == "annotations")):
         return
     if field in _TIMES and isinstance(value, str):
         value = _time(value, "UTC" if _ZONE_IN_NAME.search(column) else "")
@@ -158,13 +210,13 @@ def _time(text: str, zone: str) -> str:
     return f"{day}T{clock}" + (f".{fraction}" if fraction else "") + offset
 
 
-def _completed(event: dict[str, Any], others: Mapping[str, bytes]) -> dict[str, Any]:
+def _completed(event: dict[str, Any], others: Mapping[str, bytes], spread: Sequence[str]) -> dict[str, Any]:
     """The event with the fields that decoding wants, each of them noted if the row did not have it."""
-    notes = []
+    notes = [f"{field}=columns" for field in spread]
     if "stage" not in event and "responseStatus" in event:
         event["stage"] = "ResponseComplete"
         notes.append("stage=responseStatus")
-    if "level" not in event:
+    if "level" not in event or spread:
         bodies = "responseObject" in event, "requestObject" in event
         event["level"] = "RequestResponse" if bodies[0] else "Request" if bodies[1] else "Metadata"
         notes.append("level=bodies")

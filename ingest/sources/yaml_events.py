@@ -15,9 +15,10 @@ import yaml
 from ..errors import InputError
 from ..extent import refuse_excess
 from .compressed import DamagedError
+from .finder import may_hold_event
 
-_BEGINS = re.compile(rb"(?:---[ \t\r]*\n|#[^\n]*\n|%YAML[^\n]*\n|\s*\n)*(?:- )?[A-Za-z_@][\w.@/-]*:(?:[ \t\r]*\n| )")
-_SIGNS = (b"auditID:", b"protoPayload:")
+_NOTHING = rb"(?:---[ \t\r]*\n|#[^\n]*\n|%YAML[^\n]*\n|\s*\n)*"
+_BEGINS = re.compile(_NOTHING + rb"(?:(?:- +)*['\"]?[A-Za-z_@][\w.@/-]*['\"]?:(?:[ \t\r]*\n| )|(?<=---\n)\{|- +['\"{\[])")
 _PART_BYTES_MAX = 256 << 20
 # The last fields of an event that a server always writes, in Go's order and in that of the alphabet.
 _ENDS = frozenset(("stageTimestamp", "verb"))
@@ -37,7 +38,7 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("true|false|T
 
 def is_yaml(probe: bytes) -> bool:
     """Whether a text is YAML that mentions audit events."""
-    return _BEGINS.match(probe) is not None and any(sign in probe for sign in _SIGNS)
+    return _BEGINS.match(probe) is not None and may_hold_event(probe)
 
 
 def yaml_lines(name: str, blocks: Iterable[bytes]) -> Iterator[bytes]:

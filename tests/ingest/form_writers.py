@@ -14,6 +14,7 @@ import json
 import lzma
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -115,7 +116,9 @@ def _table(name: str, row: Callable[[str], dict[str, str]], delimiter: str = ","
     def write(lines: list[bytes]) -> bytes:
         rows = [row(line.decode()) for line in lines]
         target = io.StringIO()
-        writer = csv.DictWriter(target, list(rows[0]), delimiter=delimiter, lineterminator=newline)
+        writer = csv.DictWriter(
+            target, list(dict.fromkeys(name for row in rows for name in row)), delimiter=delimiter, lineterminator=newline
+        )
         writer.writeheader()
         writer.writerows(rows)
         return target.getvalue().encode()
@@ -351,6 +354,123 @@ def _viaq(text: str) -> Event:
 
 
 _each("OpenShift, ViaQ", _viaq)
+
+
+# Forms inside forms: encodings, records of brokers, and tables as other tools lay them out.
+WRITERS["UTF-16 without a mark"] = lambda lines: (b"\n".join(lines) + b"\n").decode().encode("utf-16-be")
+WRITERS["compressed twice"] = lambda lines: zstandard.compress(gzip.compress(b"\n".join(lines) + b"\n"))
+WRITERS["NUL between events"] = b"\0".join
+WRITERS["commas between events on one line"] = b", ".join
+_each("text in text in text", lambda text: {"log": json.dumps({"a": json.dumps({"b": text})})})
+_each("base64 of a line with a prefix", lambda text: {"value": _b64(f"{_STAMP} {text}")})
+_each("base64 of an array, in lines", lambda text: {"value": base64.encodebytes(f"[{text}]".encode()).decode()})
+_each("base64 for URLs without padding", lambda text: {"v": base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")})
+_each("base64 of zlib", lambda text: {"value": base64.b64encode(zlib.compress(text.encode())).decode()})
+_each("base64 of base64", lambda text: {"data": _b64(json.dumps({"message": {"data": _b64(text)}}))})
+_each("journalctl -o json, bytes", lambda text: {"__CURSOR": "s=1", "MESSAGE": list(text.encode())})
+_each("Firehose's HTTP endpoint", lambda text: {"requestId": "1", "timestamp": 1, "records": [{"data": _b64(text)}]})
+_each("Pub/Sub, pull", lambda text: {"ackId": "a", "message": {"data": _b64(text), "messageId": "1"}})
+_each("OTLP, attributes", lambda text: {"body": {"stringValue": "x"}, "attributes": _attributes(text)})
+_each("OTLP with the names of protobuf", lambda text: _snake({"body": _any_value(json.loads(text))}))
+_each("columns with dots", lambda text: _flat(text, ".", "kubernetes.audit."))
+_each("columns with underscores", lambda text: _flat(text, "_", ""))
+_whole(
+    "pages of a query",
+    lambda texts: {"page1": [{"m": text} for text in texts[:4]], "note": ["x"], "page2": [{"m": text} for text in texts[4:]]},
+    indent=2,
+)
+_whole(
+    "streams by name",
+    lambda texts: {f"k{number}": {"stream": {}, "values": [["17", text]]} for number, text in enumerate(texts)},
+    indent=1,
+)
+WRITERS["YAML of texts"] = lambda lines: yaml.safe_dump_all([{"ts": 1, "message": line.decode()} for line in lines]).encode()
+WRITERS["YAML of base64"] = lambda lines: yaml.safe_dump([{"data": _b64(line.decode())} for line in lines]).encode()
+WRITERS["YAML with braces"] = lambda lines: b"".join(
+    b"---\n" + yaml.safe_dump(json.loads(line), default_flow_style=True).encode() for line in lines
+)
+WRITERS["a name in front of each line"] = lambda lines: b"".join(b"m1: " + line + b"\n" for line in lines)
+WRITERS["octet counting of RFC 6587"] = lambda lines: b"".join(
+    str(len(line) + 30).encode() + f" <134>1 {_STAMP[:19]}Z m k - - ".encode() + line for line in lines
+)
+WRITERS["a tail behind each event"] = lambda lines: b"".join(line + b" stream=stdout pod=a\n" for line in lines)
+WRITERS["colours of a terminal"] = lambda lines: b"".join(b"\x1b[36mkube |\x1b[0m " + line + b"\x1b[0m\n" for line in lines)
+_table("columns between bars", lambda text: {"time": _STAMP, "message": text}, delimiter="|")
+_table("columns of fields, CSV", lambda text: _text_cells(_flat(text, ".", "")))
+
+
+@form("CSV of Excel, without a header")
+def _excel(lines: list[bytes]) -> bytes:
+    target = io.StringIO()
+    csv.writer(target).writerows([_STAMP, line.decode()] for line in lines)
+    return b"sep=,\r\n" + target.getvalue().encode()
+
+
+@form("Docker records with other keys first")
+def _docker_sorted(lines: list[bytes]) -> bytes:
+    records = [json.loads(record) for record in _docker(lines).splitlines()]
+    return b"".join(json.dumps({"stream": each["stream"], "log": each["log"]}).encode() + b"\n" for each in records)
+
+
+@form("Fluent Bit, parts of CRI")
+def _fluent_bit_parts(lines: list[bytes]) -> bytes:
+    records = []
+    for line in lines:
+        text = line.decode()
+        for at in range(0, len(text), _CRI_PART_BYTES):
+            tag = "P" if at + _CRI_PART_BYTES < len(text) else "F"
+            records.append({"time": _STAMP, "stream": "stdout", "logtag": tag, "log": text[at : at + _CRI_PART_BYTES]})
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+@form("Parquet with base64 in lists of structs")
+def _parquet_nested(lines: list[bytes]) -> bytes:
+    return _parquet([{"logs": [{"data": _b64(line.decode())} for line in lines]}])
+
+
+@form("an archive in an archive")
+def _nested_archive(lines: list[bytes]) -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        archive.writestr("gathered/inner.tar.gz", _tar(lines))
+        archive.writestr("gathered/readme", "nothing")
+    return zstandard.compress(target.getvalue())
+
+
+@form("a tar archive of before POSIX")
+def _old_tar(lines: list[bytes]) -> bytes:
+    data = b"\n".join(lines) + b"\n"
+    entry = tarfile.TarInfo("audit.log")
+    entry.size = len(data)
+    head = bytearray(entry.tobuf(tarfile.USTAR_FORMAT))
+    head[257:265] = bytes(8)  # the magic number
+    head[148:156] = b" " * 8
+    head[148:156] = b"%06o\0 " % sum(head)
+    return bytes(head) + data + bytes(-len(data) % 512 + 1024)
+
+
+def _b64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def _attributes(text: str) -> list[Event]:
+    return [{"key": name, "value": _any_value(value)} for name, value in json.loads(text).items()]
+
+
+def _snake(value: Any) -> Any:
+    names = {"kvlistValue": "kvlist_value", "arrayValue": "array_value", "stringValue": "string_value"}
+    names |= {"intValue": "int_value", "boolValue": "bool_value", "doubleValue": "double_value"}
+    if isinstance(value, dict):
+        return {names.get(name, name): _snake(item) for name, item in value.items()}
+    return [_snake(item) for item in value] if isinstance(value, list) else value
+
+
+def _flat(text: str, mark: str, before: str) -> Event:
+    """An event whose small objects are columns, as search engines and spreadsheets flatten them."""
+    event = json.loads(text)
+    inner = {name: event.pop(name) for name in ("user", "objectRef", "responseStatus") if name in event}
+    columns = {f"{name}{mark}{key}": value for name, fields in inner.items() for key, value in fields.items()}
+    return {f"{before}{name}": value for name, value in (event | columns).items()}
 
 
 def recorded_at(event: Event) -> datetime:

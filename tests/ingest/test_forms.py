@@ -115,6 +115,25 @@ def test_a_row_without_an_audit_id_has_the_identity_of_its_content(lake: Lake, t
     assert {(row["user_name"], row["resource"], row["name"], row["code"]) for row in found} == {("ann", "pods", "web", 200)}
 
 
+def test_a_body_in_columns_is_left_out_and_noted(lake: Lake, tmp_path: Path) -> None:
+    """Labels have dots, so `labels.app.kubernetes.io/name` may be one key or four: such a body cannot be put together."""
+    event = json.loads(next(line for line in LINES if b"requestObject" in line))
+    bodies = [(field, event.pop(field)) for field in ("requestObject", "responseObject")]
+    columns = {f"{field}.{name}": json.dumps(value) for field, body in bodies for name, value in body.items()}
+    _read(lake, tmp_path / "file", json.dumps(event | columns).encode() + b"\n")
+    (row,) = _rows(lake)
+    assert (row["audit_id"], row["level"], row["request_object"]) == (event["auditID"], "Metadata", None)
+    assert "requestObject=columns" in dict(row["annotations"])["hindcast/translated"]
+
+
+def test_annotations_in_columns_keep_their_names(lake: Lake, tmp_path: Path) -> None:
+    event = json.loads(LINES[0])
+    marks = event.pop("annotations")
+    flat = {f"annotations.{name.replace('.', '_')}": [value] for name, value in marks.items()}
+    _read(lake, tmp_path / "file", json.dumps(event | flat).encode() + b"\n")
+    assert dict(_rows(lake)[0]["annotations"]) == marks
+
+
 def test_a_form_that_is_given_overrides_the_one_that_is_found(lake: Lake, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"no header of a table\n" + b"x\n")
     with pytest.raises(InputError, match="wanted audit events"):
