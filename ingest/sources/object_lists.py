@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
 import msgspec
 
 from ..errors import InputError
 from ..extent import yaml_values
-from .content import Content, file_source
+from .archives import expanded
+from .content import Content, Source, file_source
+from .unreadable import unreadable_form
 
 ANY_LIST = "List"  # the kind that kubectl gives to a list of several kinds, or of no objects
 WANTED = "give what `kubectl get KIND -A -o json` prints"
@@ -22,6 +25,9 @@ WANTED = "give what `kubectl get KIND -A -o json` prints"
 KindOf: TypeAlias = Callable[[str], tuple[str, str] | None]
 
 _SUFFIXES = (".json", ".yaml", ".yml")
+# A level of Velero's folders, resources/GROUP/VERSION/namespaces/NAMESPACE/NAME.json; each object is there without it too, if the
+# server preferred that version (velero.io, "Output file format").
+_VERSION = re.compile(r"(?<=/resources)(?P<group>/[^/]+)/v\d\w*(?:-preferredversion)?/(?=(?:namespaces|cluster)/)")
 _WORD = re.compile(r"[a-z][a-z0-9.]*")
 
 
@@ -46,13 +52,15 @@ _encoder = msgspec.json.Encoder()
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One object or one empty list, with the metadata of its list."""
+    """One object or one empty list, with the metadata of its list. An object that lies alone in its file has no list: it says
+    nothing about objects that are not there."""
 
     raw: bytes
     api_version: str = ""
     kind: str = ""
     list_rv: str | None = None
     is_empty_list: bool = False
+    is_alone: bool = False
 
 
 def named_objects(path: Path, data: bytes, kind_of: KindOf | None) -> Iterator[Listed]:
@@ -74,18 +82,38 @@ def _stem(name: str) -> str:
     return name
 
 
-def object_files(paths: Sequence[Path]) -> Iterator[Path]:
-    """The given files, and the files with object lists in the given folders. Raises InputError for a folder without one."""
+def object_files(paths: Sequence[Path]) -> Iterator[tuple[Path, bytes]]:
+    """The given files with their contents, and those with object lists in the given folders and archives.
+
+    A backup of Velero holds an object once for each version of its group; one of them is taken. Raises InputError for a folder or
+    archive without object lists, and where a part cannot be read.
+    """
     for path in paths:
         if path.is_dir():
-            found = sorted(file for file in path.rglob("*") if file.is_file() and _is_object_file(file.name))
-            if not found:
-                raise InputError(
-                    f"{path}: the folder has no object lists", "files are taken that end in .json or .yaml, also .gz and .zst"
-                )
-            yield from found
-        else:
-            yield path
+            files = sorted(file for file in path.rglob("*") if file.is_file() and _is_object_file(file.name))
+            for name in _once(path, "folder", list(map(str, files))):
+                yield Path(name), _whole(file_source(Path(name)))
+            continue
+        with ExitStack() as opened:
+            source = file_source(path)
+            inner = expanded(source, opened)
+            if inner is None:
+                yield path, _whole(source)
+                continue
+            found = {each.name: each for each in inner if _is_object_file(PurePosixPath(each.name).name)}
+            for name in _once(path, "archive", list(found)):
+                yield Path(name), _whole(found[name])
+
+
+def _once(path: Path, kind: str, names: Sequence[str]) -> list[str]:
+    """The names in their order, each object of a Velero backup once, in the version that the server preferred."""
+    if not names:
+        raise InputError(f"{path}: the {kind} has no object lists", "files are taken that end in .json or .yaml, also .gz and .zst")
+    chosen: dict[str, str] = {}
+    for name in sorted(names, key=lambda each: (_VERSION.search(each) is not None, "-preferredversion/" not in each)):
+        chosen.setdefault(_VERSION.sub(r"\g<group>/", name), name)
+    wanted = set(chosen.values())
+    return [name for name in names if name in wanted]
 
 
 def _is_object_file(name: str) -> bool:
@@ -94,12 +122,13 @@ def _is_object_file(name: str) -> bool:
     return name.endswith(_SUFFIXES) and not name.startswith(".")
 
 
-def read_whole(path: Path) -> bytes:
-    """The content of a file, compressed or not. Raises InputError where a part of it cannot be read."""
-    with Content(file_source(path)) as content:
+def _whole(source: Source) -> bytes:
+    with Content(source) as content:
         data = b"".join(content)
         if content.damage:
-            raise InputError(f"{path}: {content.damage}", "a snapshot is taken whole or not at all")
+            raise InputError(f"{source.name}: {content.damage}", "a snapshot is taken whole or not at all")
+    if (named := unreadable_form(data)) is not None:
+        raise InputError(f"{source.name}: found {named[0]}, wanted a list of objects", named[1])
     return data
 
 
@@ -127,7 +156,7 @@ def _listed(path: Path, data: bytes) -> Iterator[Listed]:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: no list of objects: {error}", WANTED) from error
     if found.items is None:
-        yield Listed(data)
+        yield Listed(data, is_alone=True)
         return
     # A list from the API itself (PodList) leaves kind and apiVersion out of its items.
     kind = found.kind if found.kind == ANY_LIST else (found.kind or "").removesuffix("List")
@@ -168,5 +197,5 @@ def object_row(path: Path, listed: Listed, cluster: str, observed: datetime) -> 
         "uid": meta.uid,
         "resource_version": None if listed.is_empty_list else meta.resource_version,
         "object": text,
-        "source": path.name,
+        "source": "" if listed.is_alone else path.name,
     }

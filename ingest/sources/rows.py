@@ -104,7 +104,7 @@ def is_flat(members: Mapping[str, bytes]) -> bool:
 def event_of_row(members: Mapping[str, bytes]) -> bytes | None:
     """The event that a row of JSON values is; None where its columns are not those of an event.
 
-    A body that is spread over columns is left out, because keys with dots cannot be told from paths.
+    A body that is spread over columns is left out, because keys with dots look like paths.
     """
     if not (wanted := [name for name in members if _path(name)]):
         return None

@@ -20,7 +20,7 @@ from ..errors import InputError
 from ..lake import Lake
 from ..redaction.redact import Redactor
 from ..schema import OBJECTS
-from .object_lists import ANY_LIST, WANTED, KindOf, named_objects, object_files, object_row, read_whole
+from .object_lists import ANY_LIST, WANTED, KindOf, named_objects, object_files, object_row
 from .snapshot_content import content_digest, marks_of
 
 _NAMES_MAX = 5  # file names in one note
@@ -56,8 +56,7 @@ def ingest_snapshot(
     tables: list[pa.Table] = []
     marks: dict[str, str] = {}
     nameless: list[str] = []
-    for path in object_files(paths):
-        data = read_whole(path)
+    for path, data in object_files(paths):
         found = list(named_objects(path, data, kind_of))
         mark = f"{marks_of(cluster)}{observed.isoformat()}:{content_digest(data, found)}"
         rows = [object_row(path, entry, cluster, observed) for entry in found]

@@ -13,7 +13,7 @@ import msgspec
 import xxhash
 
 from ..lake import Lake
-from .object_lists import ANY_LIST, KindOf, Listed, named_objects, object_files, object_row, read_whole
+from .object_lists import ANY_LIST, KindOf, Listed, named_objects, object_files, object_row
 
 
 class _ManagedFields(msgspec.Struct, rename="camel"):
@@ -65,8 +65,7 @@ def snapshot_content(
     """The facts in the lists of some files. A time after `latest` is ignored. Raises InputError."""
     content = SnapshotContent()
     digests: set[str] = set()
-    for path in object_files(paths):
-        data = read_whole(path)
+    for path, data in object_files(paths):
         found = list(named_objects(path, data, kind_of))
         digests.add(content_digest(data, found))
         for entry in found:

@@ -63,7 +63,8 @@ def lists_of(rows: Iterable[Row], resource_of: ResourceOf | None = None) -> dict
     find = resource_of or custom_resources(kept)
     found: dict[tuple[str, ResourceName], dict[tuple[datetime, str], set[ObjectKey]]] = {}
     for row in kept:
-        if (name := _resource_of_row(row, find)) is None:
+        # An object that was alone in its file is not a list: it does not say that there were no others.
+        if row.get("source") == "" or (name := _resource_of_row(row, find)) is None:
             continue
         keys = found.setdefault((row["cluster"], name), {}).setdefault((row["observed_ts"], row.get("source") or ""), set())
         if row["name"]:

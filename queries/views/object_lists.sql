@@ -3,4 +3,5 @@
 -- objects: how many objects were in it; 0 means that the cluster had no object of this kind
 SELECT cluster, observed_ts, api_version, kind, source, count(*) FILTER (name <> '') AS objects
 FROM lake_objects
+WHERE source <> ''
 GROUP BY ALL

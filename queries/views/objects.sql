@@ -3,7 +3,7 @@
 -- list_rv: resourceVersion of the list
 -- namespace: null for a cluster-scoped object
 -- object: JSON as listed
--- source: file that it came from
+-- source: file of its list; empty for an object that was alone in its file, which says nothing about other objects
 --
 -- Empty lists have no row here; they are in `object_lists`.
 SELECT * FROM lake_objects

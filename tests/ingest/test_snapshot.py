@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import tarfile
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import zstandard
 from ingest.errors import InputError
 from ingest.lake import Lake
 from ingest.sources.snapshot import SnapshotSummary, ingest_snapshot
+from pipeline.history.snapshots import lists_of
 from queries import open_lake
 
 AT = datetime(2026, 11, 1, 12, tzinfo=UTC)
@@ -49,7 +52,7 @@ def test_objects_are_kept_byte_for_byte(lake: Lake, tmp_path: Path, name: str, d
         "uid": "u",
         "resource_version": "7",
         "object": NAMESPACE,
-        "source": name,
+        "source": "" if name == "one.json" else name,
     }
 
 
@@ -129,3 +132,66 @@ def test_an_empty_list_says_that_there_was_nothing(lake: Lake, tmp_path: Path, c
     reader = open_lake(lake.path)
     assert reader.objects().fetchall() == []
     assert reader.sql("SELECT kind, objects FROM object_lists").fetchall() == [(kind, 0)]
+
+
+def velero(*paths: str) -> bytes:
+    """A backup as Velero writes it (velero.io, "Output file format"): one object a file, the same for each version of its group."""
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w:gz") as archive:
+        for path in ("metadata/version", *paths):
+            name = path.rpartition("/")[2].removesuffix(".json")
+            version = "apps/v1beta1" if "/v1beta1/" in path else "apps/v1"
+            body = {"apiVersion": version, "kind": "Deployment", "metadata": {"name": name, "namespace": "shop"}}
+            data = b"1.1.0" if path == "metadata/version" else json.dumps(body).encode()
+            entry = tarfile.TarInfo(path)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    return target.getvalue()
+
+
+PLAIN, PREFERRED, OTHER = (
+    f"resources/deployments.apps/{version}namespaces/shop" for version in ("", "v1-preferredversion/", "v1beta1/")
+)
+
+
+@pytest.mark.parametrize(
+    ("paths", "wanted"),
+    [
+        ([f"{PLAIN}/a.json", f"{PREFERRED}/a.json", f"{OTHER}/a.json", f"{PLAIN}/b.json", f"{PREFERRED}/b.json"], ["a", "b"]),
+        ([f"{OTHER}/a.json", f"{PREFERRED}/a.json"], ["a"]),
+    ],
+)
+@pytest.mark.parametrize("is_unpacked", [False, True])
+def test_a_backup_of_velero_gives_each_object_once(
+    lake: Lake, tmp_path: Path, paths: list[str], wanted: list[str], is_unpacked: bool
+) -> None:
+    (tmp_path / "backup.tar.gz").write_bytes(velero(*paths))
+    if is_unpacked:
+        with tarfile.open(tmp_path / "backup.tar.gz") as archive:
+            archive.extractall(tmp_path / "backup", filter="data")
+    given = [tmp_path / ("backup" if is_unpacked else "backup.tar.gz")]
+    assert ingest_snapshot(lake, given, "c", AT) == SnapshotSummary(files=len(wanted), objects=len(wanted))
+    found = objects(lake)
+    assert [(row["name"], row["api_version"], row["source"]) for row in found] == [(name, "apps/v1", "") for name in wanted]
+    assert ingest_snapshot(lake, given, "c", AT).duplicate == len(wanted)
+
+
+def test_objects_of_a_backup_do_not_say_that_there_were_no_others(lake: Lake, tmp_path: Path) -> None:
+    """A backup may be of some namespaces or labels."""
+    (tmp_path / "backup.tar.gz").write_bytes(velero(f"{PLAIN}/a.json"))
+    ingest_snapshot(lake, [tmp_path / "backup.tar.gz"], "c", AT)
+    assert lists_of(objects(lake)) == {}
+    (tmp_path / "list.json").write_text(json.dumps({"kind": "List", "items": [json.loads(objects(lake)[0]["object"])]}))
+    ingest_snapshot(lake, [tmp_path / "list.json"], "c", AT)
+    ((only,),) = lists_of(objects(lake)).values()
+    assert {key.name for key in only.keys} == {"a"}
+
+
+def test_an_archive_without_objects_and_an_etcd_file_are_named(lake: Lake, tmp_path: Path) -> None:
+    (tmp_path / "backup.tar.gz").write_bytes(velero())
+    with pytest.raises(InputError, match="the archive has no object lists"):
+        ingest_snapshot(lake, [tmp_path / "backup.tar.gz"], "c", AT)
+    (tmp_path / "etcd.db").write_bytes(bytes(16) + b"\xed\xda\x0c\xed" + bytes(100))
+    with pytest.raises(InputError, match="an etcd database") as refused:
+        ingest_snapshot(lake, [tmp_path / "etcd.db"], "c", AT)
+    assert "etcdutl snapshot restore" in refused.value.hint

@@ -131,7 +131,8 @@ class _Collector:
         keys = frozenset(self.stored.enter_listed(row, own.group, own.plural) for row in listed)
         self.coverage.snapshots += 1
         namespaces = {key.namespace for key in keys}
-        if len(namespaces) != 1 or namespaces == {""} or not keys:  # Of one namespace alone, it may be a list of that namespace.
+        # Of one namespace alone, it may be a list of that namespace; objects that were alone in their files are not a list.
+        if rows[0]["source"] != "" and (len(namespaces) != 1 or namespaces == {""} or not keys):
             self.stored.unlisted(rows[0]["cluster"], keys, rows[0]["observed_ts"])
 
     def fields(self) -> Iterator[FieldEvidence]:
