@@ -23,6 +23,7 @@ from .redaction.redact import ANNOTATION as REDACTED
 from .redaction.redact import tells_of_request
 from .reviewed import REVIEWED
 from .schema import EVENTS
+from .server.paths import resource_path
 from .sources.gke import ANNOTATION as TRANSLATED
 from .sources.reviews import ANNOTATION as REVIEW
 
@@ -113,7 +114,7 @@ def _row(line: bytes) -> tuple[Any, ...]:
     if nests_too_deep(line):
         raise NotAnEventError(_TOO_DEEP)
     user = event.user or _NO_USER
-    ref = event.object_ref or _NO_REF
+    ref = _reference(event)
     status = event.response_status or _NO_STATUS
     group, version = ref.api_group, ref.api_version
     if ref.resource:
@@ -158,6 +159,40 @@ def _row(line: bytes) -> tuple[Any, ...]:
         extra,
         flags,
     )
+
+
+def _reference(event: Event) -> ObjectRef:
+    """objectRef, completed from the URI. A server writes all that the URI says; only a log that was trimmed lacks a part."""
+    ref, uri = event.object_ref or _NO_REF, event.request_uri
+    if not uri or not uri.startswith(_RESOURCES) or _is_whole(ref, uri):
+        return ref
+    found = resource_path(uri)
+    if found is None or not found.resource:
+        return ref
+    return ObjectRef(
+        ref.resource or found.resource,
+        ref.namespace or found.namespace or None,
+        ref.name or found.name or None,
+        ref.uid,
+        ref.api_group or found.group or None,
+        ref.api_version or found.version,
+        ref.resource_version,
+        ref.subresource or found.subresource or None,
+    )
+
+
+def _is_whole(ref: ObjectRef, uri: str) -> bool:
+    """Whether a reference has all that an ordinary URI says. A path ends with the last part that it names."""
+    if not (ref.resource and ref.api_version and (ref.api_group or uri[:6] != "/apis/")):
+        return False
+    if not ref.namespace and "/namespaces/" in uri:
+        return False
+    last = uri.partition("?")[0].rpartition("/")[2]
+    # The server takes the name of a new object from the body.
+    return bool(ref.name and last == (ref.subresource or ref.name)) or (last == ref.resource and not ref.subresource)
+
+
+_RESOURCES = ("/api/", "/apis/")
 
 
 def _namespace(event: Event, told: str) -> str | None:

@@ -211,6 +211,8 @@ def _applies(rule: Rule) -> _Applies:
     if rule.listed:
         tests.append(lambda answered, way: answered.listed == rule.listed)
     if rule.is_silent:
+        tests.append(lambda answered, way: not answered.message and not answered.reason)
+    if rule.is_untold:
         tests.append(lambda answered, way: not answered.message)
     if rule.decision is not None:
         tests.append(lambda answered, way: answered.annotations.get(DECISION, "") == rule.decision)

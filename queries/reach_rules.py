@@ -98,6 +98,7 @@ BELOW_400 = range(1, 400)
 SUCCESS = range(200, 300)
 REFUSED = range(400, 2**31)
 SERVER_ERROR = range(500, 600)
+UNTOLD = "the log lacks the text of the refusal, which tells by what"
 _UPDATES = ("update", "patch")
 _FORBIDDEN, _NOT_FOUND, _CONFLICT, _TOO_MANY = (403,), (404,), (409,), (429,)
 
@@ -109,7 +110,8 @@ class Rule:
 
     `outcome` is the word of `requests.outcome`. `passed` is the last stage that surely let the request pass, or None. `stopped` is
     the stage that refused it, or the last that may have; None where no stage refused it, or the stage is unknown. `decision` is the
-    authorizer's annotation, empty without one. `by_mutating_webhook`: the webhook that the message names left a mutation
+    authorizer's annotation, empty without one. `is_silent`: the answer has neither text nor reason, as that of a server behind a
+    proxy; `is_untold`: it has no text. `by_mutating_webhook`: the webhook that the message names left a mutation
     annotation. Only mutating webhooks leave one, also when they refuse (apiserver
     pkg/admission/plugin/webhook/mutating/dispatcher.go). `is_reviewed`: an AdmissionReview of the request is recorded.
     """
@@ -127,6 +129,7 @@ class Rule:
     reason: str = ""
     says: str = ""
     is_silent: bool = False
+    is_untold: bool = False
     decision: str | None = None
     authorizer_reason: str = ""
     by_mutating_webhook: bool = False
@@ -171,8 +174,13 @@ _DENIED = (
 )
 
 _BEFORE_DECODING = (
-    Rule("authentication", None, "authentication", "authentication failed", (401,)),
     Rule("authorization", "flow_control", "authorization", "the authorizer refused the request", REFUSED, decision="forbid"),
+    # An authorizer that failed leaves its reason, and no decision (pkg/endpoints/filters/authorization.go).
+    Rule("error", "flow_control", "authorization", "the authorizer failed", SERVER_ERROR, decision="",
+         authorizer_reason="internal error"),
+    # This server gives each refusal of a write a text. A log that was trimmed, or a server behind it, lacks the text.
+    Rule("untold", "authentication", "storage", UNTOLD, REFUSED, ways=(WRITE, CONNECT), is_untold=True),
+    Rule("authentication", None, "authentication", "authentication failed", (401,)),
     # pkg/endpoints/filters/impersonation: it asks the authorizer, and leaves no annotation.
     Rule("authorization", "authentication", "impersonation", "the user may not impersonate", _FORBIDDEN,
          says="impersonation", decision=""),
@@ -188,9 +196,6 @@ _BEFORE_DECODING = (
          says="user", decision="allow"),
     Rule("authorization", "authentication", "authorization", "the authorizer refused the request", _FORBIDDEN,
          says="user"),
-    # An authorizer that failed leaves its reason, and no decision (pkg/endpoints/filters/authorization.go).
-    Rule("error", "flow_control", "authorization", "the authorizer failed", SERVER_ERROR, decision="",
-         authorizer_reason="internal error"),
 )
 
 _BY_PLUGIN = (
@@ -236,7 +241,6 @@ _BY_PLUGIN = (
 # The server looks up the target of a connection when it opens the connection, after admission (pkg/endpoints/handlers/rest.go,
 # ConnectResource; kubernetes/kubernetes pkg/registry/core/pod/strategy.go, services and nodes alike).
 _CONNECTED = (
-    Rule("backend", "quota", "storage", "the connection was tried after admission", REFUSED, ways=(CONNECT,), is_silent=True),
     Rule("not_found", "quota", "storage", "the target of the connection is looked up after admission", _NOT_FOUND, ways=(CONNECT,),
          says="target"),
     Rule("unsupported", "quota", "storage", "the connection was prepared after admission", (400,), ways=(CONNECT,),

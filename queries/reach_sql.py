@@ -95,6 +95,8 @@ def _sql(rule: Rule) -> str:
     if rule.listed:
         tests.append(f"listed = {_text(rule.listed)}")
     if rule.is_silent:
+        tests.append("coalesce(message, '') = '' AND coalesce(reason, '') = ''")
+    if rule.is_untold:
         tests.append("coalesce(message, '') = ''")
     if rule.decision is not None:
         tests.append(f"coalesce(annotations[{_text(DECISION)}], '') = {_text(rule.decision)}")

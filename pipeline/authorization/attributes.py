@@ -12,6 +12,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qs, unquote
 
 from ingest.redaction.redact import ANNOTATION as REDACTED
+from ingest.server.paths import resource_path
 
 from ..cel.library.authorizer import Attributes
 from ..history.event import Event
@@ -33,11 +34,6 @@ METHODS = {
     "list": "GET",
     "watch": "GET",
 }
-_PREFIXES = ("api", "apis")
-# Verbs that old URLs have in their path: /api/v1/watch/pods.
-_PATH_VERBS = ("proxy", "watch")
-# Path parts that follow a namespace's name and are not namespaced resources.
-_NAMESPACE_SUBRESOURCES = ("status", "finalize")
 _SELECTING_VERBS = ("list", "watch", "deletecollection")
 _INT64 = re.compile(r"[+-]?[0-9]+")
 
@@ -86,49 +82,23 @@ def request_info(method: str, uri: str) -> RequestInfo | None:
     """Parse a request. None for the few URLs that the server cannot parse: it answers those with 500, unaudited."""
     raw_path, _, raw_query = uri.partition("?")
     path = unquote(raw_path)
-    other = RequestInfo(method.lower(), path)
-    stripped = path.strip("/")
-    parts = stripped.split("/") if stripped else []
-    if len(parts) < 3 or parts[0] not in _PREFIXES:
-        return other
-    group = ""
-    if parts[0] == "apis":
-        if len(parts) < 4:
-            return other
-        group = parts.pop(1)
-    version, *parts = parts[1:]
-    return _resource_request(method, path, group, version, parts, parse_qs(raw_query, keep_blank_values=True))
-
-
-def _resource_request(method: str, path: str, group: str, version: str, parts: list[str], query: Query) -> RequestInfo | None:
-    verb = _METHOD_VERBS.get(method, "")
-    has_path_verb = parts[0] in _PATH_VERBS
-    if has_path_verb:
-        if len(parts) < 2:
-            return None
-        verb, *parts = parts
-    namespace = ""
-    if parts[0] == "namespaces" and len(parts) > 1:
-        # To authorizers, a Namespace is in the namespace of its own name.
-        namespace = parts[1]
-        if len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
-            parts = parts[2:]
-    name = parts[1] if len(parts) > 1 else ""
-    subresource = parts[2] if len(parts) > 2 and verb != "proxy" else ""
+    found = resource_path(uri)
+    if found is None:
+        return RequestInfo(method.lower(), path)
+    if not found.resource:
+        return None
+    query = parse_qs(raw_query, keep_blank_values=True)
+    verb, name = found.verb or _METHOD_VERBS.get(method, ""), found.name
     if not name and verb == "get":
         verb, name = _list_or_watch(query)
     elif not name and verb == "delete":
         verb = "deletecollection"
-    selects = verb in _SELECTING_VERBS and not has_path_verb
+    selects = verb in _SELECTING_VERBS and not found.verb
     return RequestInfo(
         verb,
         path,
         True,
-        group,
-        version,
-        parts[0],
-        subresource,
-        namespace,
+        *found[1:6],
         name,
         query.get("fieldSelector", [""])[0] if selects else "",
         query.get("labelSelector", [""])[0] if selects else "",

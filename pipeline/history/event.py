@@ -207,6 +207,11 @@ class Event(msgspec.Struct, frozen=True):
         return 200 <= self.code < 300
 
     @property
+    def may_have_succeeded(self) -> bool:
+        """Whether it succeeded, or the log has no code of its answer."""
+        return self.succeeded or self.code == 0
+
+    @property
     def write_id(self) -> tuple[str, datetime]:
         """The identity of the request: clients choose auditIDs, and may give several requests the same one."""
         return self.audit_id, self.stage_ts

@@ -79,7 +79,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     created: datetime | None = None  # of a snapshot, a read or a deletion that shows the object: its creationTimestamp
     found: Raw | None = None  # of a deletion: the object that it met, as the answer shows it
     sent: Event | None = None  # of OPAQUE: the write, if its body or its options would have been recorded
-    doubt: str = ""  # why its write may have been a dry run; empty if it was not
+    doubt: str = ""  # why its write may have stored nothing, such as a dry run; empty if it stored this
     waits: bool = False  # of DISTURBED: a deleted object may have stayed, marked, regardless of its finalizers
 
     @property

@@ -282,7 +282,7 @@ def _linked(entries: list[Version]) -> list[Version]:
 
 
 def _settled(entries: list[Version], index: int, linked: list[Version]) -> Version | None:
-    """An entry that a dry run may have shown: None where it was never stored, or stored before; opaque where that is not known.
+    """An entry that may not have been stored: None where it was not, or was before; opaque where that is not known.
 
     A dry run answers with the resourceVersion that its object has, and deletes nothing. `linked` are the entries before it.
     """
@@ -300,8 +300,7 @@ def _settled(entries: list[Version], index: int, linked: list[Version]) -> Versi
         is_stored = number is not None and before is not None and before < number
     if is_stored:
         return msgspec.structs.replace(version, doubt="", grade=worst(version.grade, Grade.PARTIAL))
-    source = f"{version.doubt}, so the write {version.audit_id} may have been a dry run"
-    return msgspec.structs.replace(version, form=Form.OPAQUE, body=None, metadata=None, sent=None, source=source)
+    return msgspec.structs.replace(version, form=Form.OPAQUE, body=None, metadata=None, sent=None, source=version.doubt)
 
 
 def _after(version: Version, previous: Version | None) -> Version:

@@ -70,7 +70,7 @@ class LogHistory:
         versions = LogVersions()
         for row in events:
             event = Event.from_row(row)
-            if event.succeeded:
+            if event.may_have_succeeded:
                 record(event, versions)
             elif disturbance := disturbance_of(event):
                 versions.disturb(disturbance)

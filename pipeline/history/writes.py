@@ -50,17 +50,20 @@ class _Eviction(msgspec.Struct, rename="camel"):
 def versions_of(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
     """The versions that a successful write made or a read showed; empty for refusals, dry runs and unfinished stages.
 
-    `doubt` says of a version why it may come from a dry run; the object's other versions may tell (see Timeline).
+    `doubt` says of a version why its write may have stored nothing; the object's other versions may tell (see Timeline).
     """
     is_dry = was_dry_run(event) if event.verb in WRITE_VERBS else False
     if is_dry is not True:
+        doubt = "" if event.code else f"the log has no answer to the write {event.audit_id}, which may have been refused"
+        if isinstance(is_dry, Unknown):
+            doubt = doubt or f"{is_dry.reason}, so the write {event.audit_id} may have been a dry run"
         for key, version in _shown_by(event):
-            yield key, replace(version, doubt=is_dry.reason) if isinstance(is_dry, Unknown) and version.audit_id else version
+            yield key, replace(version, doubt=doubt) if doubt and version.audit_id else version
 
 
 def _shown_by(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
-    final = event.succeeded and event.stage == "ResponseComplete" and event.resource.resource
-    if final and event.verb == "get" and not event.subresource:
+    final = event.may_have_succeeded and event.stage == "ResponseComplete" and event.resource.resource
+    if final and event.succeeded and event.verb == "get" and not event.subresource:
         yield from _read_version(event)
     if not final or event.verb not in WRITE_VERBS or event.subresource in _BESIDE:
         return

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.decode import decode_events
 from ingest.nesting import DEPTH_MAX
 from ingest.schema import EVENTS
+from tests.conftest import DATA
 from tests.yaml_text import load_yaml
 
 CASES = load_yaml((Path(__file__).parents[1] / "cases/ingest/events.yaml").read_text())
@@ -93,6 +95,23 @@ def test_an_event_within_the_limit_is_decoded_under_every_interpreter(body: byte
 
 def test_an_empty_batch_has_the_schema() -> None:
     assert decode_events([], "c", NOW, "t").table.schema == EVENTS
+
+
+@pytest.mark.parametrize("lacks", ["", "resource", "apiGroup", "apiVersion", "subresource", "namespace", "name"])
+def test_the_uri_completes_a_reference_that_was_trimmed(lacks: str) -> None:
+    """By the server's own references, of which a part, or for the empty one all, is taken away."""
+    with zstandard.open(DATA / "audit.jsonl.zst", "rt", encoding="utf-8") as lines:
+        recorded = [json.loads(line) for _, line in zip(range(1500), lines, strict=False)]
+    # The server takes the name and, outside of a namespace, also the namespace of a new object from its body.
+    whole = [each for each in recorded if "objectRef" in each and each["verb"] not in ("create", "list", "watch")]
+    trimmed = [
+        {**each, "objectRef": {name: value for name, value in each["objectRef"].items() if lacks and name != lacks}}
+        for each in whole
+    ]
+    columns = ["api_group", "api_version", "resource", "subresource", "namespace", "name"]
+    tables = [decode_events([json.dumps(each).encode() for each in events], "c", NOW, "t").table for events in (whole, trimmed)]
+    assert tables[0].num_rows > 500
+    assert tables[0].select(columns) == tables[1].select(columns)
 
 
 json_values = st.recursive(

@@ -15,7 +15,7 @@ SELECT
     code, status_reason, status_message, annotations, request_object, response_object, flags, CASE WHEN list_contains(flags, 'reviewed') THEN extra END AS extra
 FROM looked_up
 -- A deletecollection that was refused halfway has deleted some objects before.
-WHERE stage = 'ResponseComplete' AND (code BETWEEN 200 AND 299 OR verb = 'deletecollection')
+WHERE stage = 'ResponseComplete' AND (coalesce(code, 0) = 0 OR code BETWEEN 200 AND 299 OR verb = 'deletecollection')
     AND list_position(['create', 'update', 'patch', 'delete', 'deletecollection'], verb) > 0
     AND ($until IS NULL OR ts < $until)
 ORDER BY ts, stage_ts, audit_id

@@ -34,4 +34,4 @@ FROM events JOIN looked_for
     AND looked_for.place = coalesce(events.namespace, '')
     AND looked_for.name = CASE WHEN verb = 'deletecollection' THEN '/' ELSE object_name(events.name, verb, response_object) END
 WHERE stage = 'ResponseComplete' AND ($until IS NULL OR ts < $until)
-    AND (verb = 'deletecollection' OR (verb IN ('create', 'update', 'patch', 'delete') AND code BETWEEN 200 AND 299))
+    AND (verb = 'deletecollection' OR (verb IN ('create', 'update', 'patch', 'delete') AND (coalesce(code, 0) = 0 OR code BETWEEN 200 AND 299)))

@@ -11,7 +11,7 @@ WITH finished AS NOT MATERIALIZED (
 ),
 written AS NOT MATERIALIZED (
     FROM finished
-    WHERE list_position(['create', 'update', 'patch', 'delete'], verb) > 0 AND code BETWEEN 200 AND 299
+    WHERE list_position(['create', 'update', 'patch', 'delete'], verb) > 0 AND (code IS NULL OR code = 0 OR code BETWEEN 200 AND 299)
 ),
 meant AS (
     FROM written

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ingest.server.wordings import WITHHELD
-from queries.reach_rules import DECISION
+from queries.reach_rules import DECISION, WRITE_VERBS
 
 from ...authorization.attributes import attributes_of
 from ...cel.library.authorizer import Attributes
@@ -41,6 +41,7 @@ _REFUSALS = (
     ("owner", NeedKind.OWNER),
 )
 UNREADABLE = "the request was refused, and the log does not tell by what"
+UNANSWERED = "the log has no answer to the request, which may have been refused"
 # Whoever writes these comes after authorization, and says so.
 _LATER = frozenset(("policy", "mutating policy", "webhook", "failed webhook", "pod security", "quota", "not ready", "condition"))
 _NO_GROUPS = "the groups of the user as whom it acted were not recorded"
@@ -83,15 +84,18 @@ def refusal_of(event: Event) -> NeedKind | None:
 
 
 def is_unreadable(event: Event) -> bool:
-    """Whether a 403 does not show if the authorizers refused: without a decision, or without the words of who refused.
+    """Whether a 403, or an answer without a code, does not show if the authorizers refused: without a decision, or without the
+    words of who refused.
 
     A refused impersonation leaves no decision, and the refusal of a further permission leaves the decision `allow`.
     """
-    if event.code != 403 or refusal_of(event) is not None:
+    if event.code not in (0, 403) or refusal_of(event) is not None:
         return False
     if not event.annotations.get(DECISION):
         return event.wordings.isdisjoint(_LATER)
-    return WITHHELD in event.wordings
+    # The server behind a proxy, which may refuse without a text, is no concern of the authorizers.
+    is_untold = not event.message and event.subresource != "proxy" and (event.verb in WRITE_VERBS or event.subresource in _CONNECTS)
+    return event.code == 403 and (is_untold or WITHHELD in event.wordings)
 
 
 def needs_of(event: Event, identity: Identity, versions: Versions, kubernetes_version: tuple[int, int]) -> tuple[Need, ...]:
@@ -115,7 +119,7 @@ def _needs(event: Event, identity: Identity, versions: Versions, kubernetes_vers
     if refused is NeedKind.IMPERSONATION:
         return (refused_need(identity.user, None if isinstance(asked, Unknown) else asked, event.message, kubernetes_version),)
     if is_unreadable(event) and not event.annotations.get(DECISION):
-        return (Need(NeedKind.REQUEST, why_unknown=UNREADABLE),)
+        return (Need(NeedKind.REQUEST, why_unknown=UNREADABLE if event.code else UNANSWERED),)
     if isinstance(asked, Unknown):
         return (Need(NeedKind.REQUEST, why_unknown=asked.reason, user=identity.user),)
     needs = []
@@ -132,8 +136,9 @@ def _needs(event: Event, identity: Identity, versions: Versions, kubernetes_vers
         needs.append(Need(NeedKind.REQUEST, why_unknown=UNREADABLE))
     if refused is NeedKind.OWNER:
         needs.append(Need(NeedKind.OWNER, why_unknown="rights on the owners of objects are not replayed", user=identity.user))
-    if event.succeeded or event.code == 101 or refused not in (None, NeedKind.REQUEST) or _connects(event, kubernetes_version):
-        needs += _further(event, identity.user, asked, versions, kubernetes_version, refused)
+    if event.succeeded or event.code in (0, 101) or refused not in (None, NeedKind.REQUEST) or _connects(event, kubernetes_version):
+        further = list(_further(event, identity.user, asked, versions, kubernetes_version, refused))
+        needs += further if event.code else [Need(NeedKind.REQUEST, why_unknown=UNANSWERED)] * bool(further)
     return tuple(needs)
 
 

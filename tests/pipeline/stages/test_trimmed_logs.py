@@ -1,7 +1,8 @@
-"""A log without the URIs of requests, or without the groups of users, says less, and never something else.
+"""A log that lacks fields of its events says less, and never something else.
 
-GKE exports neither. The recorded log of the demonstration is judged whole and trimmed, by every stage that asks who did what. The
-verdict on a request of the trimmed log is that of the whole log, or unknown.
+GKE exports neither URIs nor groups, and shippers keep the fields that somebody chose. The recorded log of the demonstration is
+judged whole and trimmed, by every stage that asks who did what. The verdict on a request of the trimmed log is that of the whole
+log, or unknown.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ TRIMS: Mapping[str, tuple[str, ...]] = {
     "groups": ("groups",),
     "uri and groups": ("requestURI", "groups"),
     "uri and object": ("requestURI", "objectRef"),
+    "answer": ("responseStatus",),
+    "text": ("message",),
 }
 
 
@@ -45,9 +48,9 @@ def recorded() -> Iterator[Object]:
 def trimmed(events: Iterable[Object], lacks: tuple[str, ...]) -> Iterator[Object]:
     for event in events:
         kept = {name: value for name, value in event.items() if name not in lacks}
-        for user in ("user", "impersonatedUser"):
-            if user in kept:
-                kept[user] = {name: value for name, value in kept[user].items() if name not in lacks}
+        for part in ("user", "impersonatedUser", "responseStatus"):
+            if part in kept:
+                kept[part] = {name: value for name, value in kept[part].items() if name not in lacks}
         yield kept
 
 

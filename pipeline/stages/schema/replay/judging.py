@@ -30,7 +30,7 @@ from .hidden import filled, fillings, is_certain
 from .outcome import NO_MANAGED_FIELDS, NO_OLD_DEFINITION, Decision, Outcome
 from .possible import Possible, answered
 from .predicting import Answer, Step, predict, predict_decoding, predict_typed, serves
-from .recorded import came_to_resource, recorded_of
+from .recorded import came_to_resource, recorded_of, why_untold
 from .sent import STRICT, Sent, Way, sent_of
 from .served import Served, UndecidedError
 from .stored import Ground, Stored, stored_of
@@ -44,9 +44,7 @@ def judge(event: Event, new: Served, old: Served | Unknown, versions: LogVersion
     if not came_to_resource(event):
         return None
     found = _Judgement(event, new, old, versions, carrier)
-    if event.verb not in WRITES:
-        return found.of_read()
-    return found.outcome()
+    return found.outcome() if event.verb in WRITES or not event.resource.version else found.of_read()
 
 
 class _Judgement:
@@ -69,6 +67,8 @@ class _Judgement:
         return self._of_answer(Answer(404, Step.SERVED, message="404 page not found"))
 
     def outcome(self) -> Outcome:
+        if why := why_untold(self.event):
+            return self._unknown(why)
         sent = sent_of(self.event)
         if not self._serves(sent):
             return self._of_answer(predict(self.new, sent, None))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from queries.reach import NUMBERS
+from queries.reach_rules import REFUSED, UNTOLD
 
 from ....history.event import Event
 from ....history.outcome import reach_of_event
@@ -40,6 +41,15 @@ def came_to_resource(event: Event) -> bool:
     """Whether a request came to the resource: authentication, priority and fairness, and authorization stand before it."""
     reach = reach_of_event(event)
     return not (event.code >= 400 and reach.stopped in _BEFORE)
+
+
+def why_untold(event: Event) -> str:
+    """Why the log does not say how a request ended, or what it asked for; empty if it does."""
+    if not event.resource.version:
+        return "objectRef does not say which version"
+    if event.code <= 0:
+        return "no answer is recorded, so how far the write came is unknown"
+    return UNTOLD if event.code in REFUSED and reach_of_event(event).why == UNTOLD else ""
 
 
 def recorded_of(event: Event, definition: Definition) -> Recorded:
