@@ -36,6 +36,7 @@ from queries.catalog import LakeFiles
 
 from . import replay
 from .parts import options
+from .parts.calibrate_levels import level_tables
 from .parts.calibrate_roles import authorization_tables
 from .parts.window import check_window
 
@@ -68,7 +69,8 @@ def command(
 ) -> int:
     """Replay the policies that were bound at the time, and compare with every recorded failure, denial and audit annotation.
 
-    Also compare every recorded decision of the authorizers with the roles and bindings of that time.
+    Also compare every recorded decision of the authorizers with the roles and bindings of that time, and every note of Pod Security
+    with the labels of that time.
     """
     own: Context = context.obj
     window = Window(*asked_values.parse_window(since, until))
@@ -79,6 +81,7 @@ def command(
     confused, agreed = confusion_table(found.confusion), agreement_table(found.agreements, found.hint)
     disagreeing = disagreement_table(found.disagreements, shown)
     decided = authorization_tables(own, window, version, other_authorizers, shown, output is not Format.TABLE, found.files)
+    decided += level_tables(own, window, version, shown, found.files)
     if output is Format.TABLE:
         # A user calibrates to see disagreements; -o wide has every cell.
         render([disagreeing, agreed, *decided], output, limit=limit)

@@ -173,7 +173,9 @@ def _remarks(found: Sequence[NamespaceLevel], is_configured: bool) -> list[str]:
     """What a reader of the levels has to know, as sentences."""
     told = []
     if not is_configured:
-        told.append("no log holds the PodSecurityConfiguration: defaults and exemptions count only with -f")
+        told.append(
+            "no log holds the PodSecurityConfiguration: without -f, defaults and exemptions count as far as the log shows them"
+        )
     if nothing := [each for each in found if each.level is None]:
         told.append(f"{counted(len(nothing), 'namespace')} without a known Pod: their level is unknown")
     if unsure := [each for each in found if each.level is not None and each.unknown]:

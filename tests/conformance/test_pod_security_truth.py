@@ -25,6 +25,7 @@ from ingest.sources.snapshot import ingest_snapshot
 from pipeline.manifests.documents import read_documents
 from pipeline.replay.met import Met
 from pipeline.runs.window import Window
+from pipeline.stages.pod_security.agreement import compare
 from pipeline.stages.pod_security.checks.pod import Pod
 from pipeline.stages.pod_security.checks.table import Level, failed_checks
 from pipeline.stages.pod_security.given import Given, given_of
@@ -185,6 +186,26 @@ def given_labels(labels: Mapping[str, str]) -> dict[str, str]:
         "metadata": {"name": "x", "labels": {PREFIX + k: v for k, v in labels.items()}},
     }
     return dict(given_of(read_documents(json.dumps(written), "x.json")).labels["x"])
+
+
+def test_configuration_from_notes(reader: LakeReader, configured: Given) -> None:
+    """Without the file, the log shows its exemptions by name and the defaults of enforce and audit; each note comes again."""
+    walk = Walk(reader, Given({}), Window(), _MINOR)
+    assert configured.configuration is not None
+    given, noted = configured.configuration, walk.configuration
+    assert (noted.usernames, noted.namespaces) == (given.usernames, given.namespaces)
+    assert [noted.defaults[mode] for mode in _MODES[:2]] == [given.defaults[mode] for mode in _MODES[:2]]
+    found = compare(walk)
+    assert found.agreed == found.compared
+    assert found.compared == {"enforce-policy": 2131, "audit-violations": 1345, "refused": 931, "exempt": 255, "error": 54}
+
+
+def test_notes_of_another_cluster(recorded_lake: Path) -> None:
+    """Each annotation and refusal of control-plane-a, word for word."""
+    with closing(open_lake(recorded_lake)) as reader:
+        found = compare(Walk(reader, Given({}), Window(), _MINOR))
+    assert found.agreed == found.compared == {"enforce-policy": 1270, "audit-violations": 130, "refused": 16}
+    assert not found.unknown
 
 
 def test_configurations(recorded: Path) -> None:

@@ -25,13 +25,23 @@ class Judge:
     """Judges recorded requests under one configuration and the labels in force."""
 
     def __init__(
-        self, labels: LabelsInForce, reader: PodReader, configuration: Configuration | None, minor: int, annotated: Container[str]
+        self,
+        labels: LabelsInForce,
+        reader: PodReader,
+        configuration: Configuration,
+        minor: int,
+        annotated: Container[str],
+        *,
+        is_given: bool,
     ) -> None:
-        """Without a configuration, the exemptions count that the plugin noted. `annotated` are clusters whose log has its notes."""
+        """`annotated` are clusters whose log has notes of the plugin.
+
+        `is_given`: a user gave the configuration. Otherwise a request is exempt, too, that the plugin noted as exempt.
+        """
         self._labels = labels
         self._reader = reader
-        self._configuration = configuration or Configuration()
-        self._is_given = configuration is not None
+        self._configuration = configuration
+        self._is_given = is_given
         self._minor = minor
         self._annotated = annotated
 

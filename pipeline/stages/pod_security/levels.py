@@ -141,8 +141,8 @@ def levels_of(reader: LakeReader, configuration: Configuration | None, window: W
         if rulings:
             place = met.event.cluster, met.event.namespace
             _count(seen.setdefault(place, _Seen()), met, rulings, walk, owners)
-    _add_existing(reader, window, configuration or Configuration(), minor, seen, owners)
-    return sorted(_answers(reader, walk, configuration or Configuration(), seen, owners))
+    _add_existing(reader, window, walk.configuration, minor, seen, owners)
+    return sorted(_answers(reader, walk, walk.configuration, seen, owners))
 
 
 def _count(seen: _Seen, met: Met, rulings: Sequence[Ruling], walk: Walk, owners: dict[tuple[str, str, str], str]) -> None:

@@ -13,12 +13,12 @@ from ...replay.met import Met, met
 from ...replay.past import load_history
 from ...requests.classes import ADMISSION, Requests
 from ...runs.window import Window
-from .configuration import Configuration
 from .given import Given
 from .judging import Judge
 from .labels import LabelsInForce
 from .modes import Modes
 from .namespaces import NamespaceJudge
+from .noted import noted_configuration
 from .reading import PodReader
 from .ruling import Ruling
 from .subject import NAMESPACES, concerns
@@ -42,7 +42,7 @@ class Walk:
         self.window = window
         self.history = load_history(reader, (), window)
         self.labels = LabelsInForce(given, self.history)
-        self.configuration = given.configuration or Configuration()
+        self.configuration = given.configuration or noted_configuration(reader, LabelsInForce(Given({}), self.history), window)
         every = Requests.of(reader, ADMISSION, window)
         self._requests = every.only(concerns)
         self.excluded = every.excluded(self._requests, "Pod Security is not asked about this resource and operation")
@@ -68,7 +68,9 @@ class Walk:
     def judge(self, given: Given) -> Judge:
         """The judge of Pods and controllers under other labels or another configuration."""
         labels = LabelsInForce(given, self.history)
-        return Judge(labels, self.pods, given.configuration, self._minor, self._annotated)
+        is_given = given.configuration is not None
+        known = given.configuration or self.configuration
+        return Judge(labels, self.pods, known, self._minor, self._annotated, is_given=is_given)
 
     def _with_pods(self) -> LogHistory:
         if self._past is None:

@@ -1,0 +1,49 @@
+"""What the plugin's own notes in the log tell of its configuration, which is in no log.
+
+A namespace without a label of a mode shows the default of that mode, where a note names it. A note `exempt` names no rule, but the
+request that it stands on has the exempt user or namespace.
+"""
+
+from __future__ import annotations
+
+from queries import LakeReader
+
+from ...request import Unknown
+from ...runs.window import Window
+from .checks.table import Level
+from .configuration import Configuration
+from .labels import LabelsInForce
+from .policy import DEFAULT, PRIVILEGED, LevelVersion, Mode
+
+_NOTES = """
+    SELECT cluster, namespace, note, level, version, CASE note WHEN 'exempt' THEN message END AS why, user_name, min(ts)
+    FROM pod_security_notes
+    WHERE note IN ('enforce-policy', 'audit-violations', 'exempt') AND namespace IS NOT NULL AND ($until IS NULL OR ts < $until)
+    GROUP BY ALL
+    ORDER BY ALL
+"""
+_MODES = {"enforce-policy": Mode.ENFORCE, "audit-violations": Mode.AUDIT}
+
+
+def noted_configuration(reader: LakeReader, labels: LabelsInForce, window: Window) -> Configuration:
+    """The defaults and exemptions that the notes of a cluster show. The notes of several clusters are not taken together."""
+    rows = reader.connection.execute(_NOTES, {"until": window.until}).fetchall()
+    if len({row[0] for row in rows}) != 1:
+        return Configuration()
+    defaults: dict[Mode, set[LevelVersion]] = {mode: set() for mode in _MODES.values()}
+    for cluster, namespace, note, level, version, _, _, ts in rows:
+        mode, found = _MODES.get(note), labels.at(cluster, namespace, ts)
+        if mode is None or isinstance(found, Unknown) or mode in found.value or f"{mode}-version" in found.value:
+            continue
+        told = LevelVersion(Level(level), version)
+        # Where no mode objects, the plugin notes this whatever the version is.
+        if told != PRIVILEGED:
+            defaults[mode].add(told)
+    return Configuration(
+        {
+            mode: (*defaults.get(mode, ()), before)[0] if len(defaults.get(mode, ())) == 1 else before
+            for mode, before in DEFAULT.items()
+        },
+        frozenset(row[6] for row in rows if row[5] == "user"),
+        frozenset(row[1] for row in rows if row[5] == "namespace"),
+    )
