@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,14 @@ from api.printing.output import Column, Format, Table, render
 from api.printing.targets import check_folder
 from api.settings import Settings, is_loopback
 from api.sink.certificates import Certificates, make_certificates
+from api.sink.recorder_files import (
+    ADMISSION,
+    ADMISSION_KUBECONFIG,
+    RECORDER,
+    admission_kubeconfig_text,
+    admission_text,
+    recorder_text,
+)
 from api.sink.webhook_files import Sink, identities_text, kubeconfig_text, new_token, write_new
 from ingest.errors import EvidenceError, InputError
 from ingest.server.audit_policy import AuditPolicy, parse_audit_policy
@@ -91,6 +99,9 @@ def command(
     ] = "",
     client_key: Annotated[str, typer.Option(help="Path on the control plane of the key of the client certificate.")] = "",
     client_name: Annotated[str, typer.Option(help="The certificate's common name. [default: apiserver-CLUSTER]")] = "",
+    recorder: Annotated[
+        bool, typer.Option("--recorder", help="Also write the webhook that records what admission saw, for managed clusters.")
+    ] = False,
     filename: options.Policies = None,
     record_reads: Annotated[
         bool, typer.Option("--record-reads", help="Also record reads, without bodies; roles among the manifests of -f imply it.")
@@ -121,31 +132,52 @@ def command(
     made = make_certificates(sink.host, datetime.now(UTC)) if make_certificate else None
     if made is not None:
         sink = replace(sink, authority_pem=made.authority)
-    token = new_token()
+    if recorder and not sink.is_tls:
+        raise InputError(f"--recorder: {server} speaks no TLS", "API servers ask webhooks over https:// alone")
+    token, recorder_token = new_token(), new_token()
+    tokens = (token, recorder_token) if recorder else (token,)
     files = {
         out / POLICY: (needed, 0o644),
         out / KUBECONFIG: (kubeconfig_text(sink, token), 0o600),
-        out / IDENTITIES: (identities_text(sink, token), 0o600),
+        out / IDENTITIES: (identities_text(sink, *tokens), 0o600),
     }
+    if recorder:
+        files |= _recorder_files(out, sink, recorder_token)
     if made is not None:
         files |= {out / CERTIFICATE: (made.certificate + made.authority, 0o644), out / KEY: (made.key, 0o600)}
     write_new(files, force=force)
-    render([_files_table(out, sink, made), _flags_table(out)], output)
+    render([_files_table(out, sink, made, [*files]), _flags_table(out)], output)
     return 0
 
 
-def _files_table(out: Path, sink: Sink, made: Certificates | None) -> Table:
+def _recorder_files(out: Path, sink: Sink, token: str) -> dict[Path, tuple[str, int]]:
+    files = {out / RECORDER: (recorder_text(sink, token), 0o600)}
+    if sink.client_certificate:
+        files[out / ADMISSION] = (admission_text(str(out)), 0o644)
+        files[out / ADMISSION_KUBECONFIG] = (admission_kubeconfig_text(sink), 0o644)
+    return files
+
+
+def _files_table(out: Path, sink: Sink, made: Certificates | None, written: Sequence[Path]) -> Table:
     rows = [
         [str(out / POLICY), "kube-apiserver", "the audit policy, with the reason for each rule"],
         [str(out / KUBECONFIG), "kube-apiserver", f"posts to {sink.url}; holds a secret, mode 0600"],
         [str(out / IDENTITIES), "hindcast serve --identities", "the other half of that secret, mode 0600"],
     ]
+    shows = "API servers show a certificate" if sink.client_certificate else "holds a token of its own in the path, mode 0600"
+    rows += [[str(out / RECORDER), "kubectl apply -f", f"the recorder webhook; {shows}"]] if out / RECORDER in written else []
+    if out / ADMISSION in written:
+        rows.append([str(out / ADMISSION), "kube-apiserver", "for --admission-control-config-file: shows the certificate"])
+        rows.append([str(out / ADMISSION_KUBECONFIG), "kube-apiserver", "the file that it names"])
     if made is not None:
         until = f"valid until {made.expires:%Y-%m-%d}; then run this again with --force"
         rows.append([str(out / CERTIFICATE), "hindcast serve --tls-certificate", until])
         rows.append([str(out / KEY), "hindcast serve --tls-key", "its key, mode 0600"])
+    notes = list(_notes(sink))
+    if out / RECORDER in written and not sink.authority_pem:
+        notes.append(f"{RECORDER} has no caBundle: add the authority of the sink's certificate, or give --make-certificate")
     columns = [Column("file"), Column("for_whom", "FOR"), Column("what")]
-    return Table("files", columns, rows, "Written", (*_notes(sink), f"start the sink with: {_serve(out, sink, made)}"))
+    return Table("files", columns, rows, "Written", (*notes, f"start the sink with: {_serve(out, sink, made)}"))
 
 
 def _serve(out: Path, sink: Sink, made: Certificates | None) -> str:

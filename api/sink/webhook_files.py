@@ -102,10 +102,13 @@ def kubeconfig_text(sink: Sink, token: str) -> str:
     return head + yaml.safe_dump(config, sort_keys=False)
 
 
-def identities_text(sink: Sink, token: str) -> str:
-    """The line for `hindcast serve --identities` that lets the holder of the kubeconfig write as this cluster."""
-    proof = f"name:{sink.client_name or f'apiserver-{sink.cluster}'}" if sink.client_certificate else f"token:{token}"
-    return f"# Append this to the file of `hindcast serve --identities`; it takes over changes by itself.\n{sink.cluster} {proof}\n"
+def identities_text(sink: Sink, *tokens: str) -> str:
+    """The lines for `hindcast serve --identities` that let API servers with a token or certificate write as this cluster."""
+    proofs = [f"token:{token}" for token in tokens]
+    if sink.client_certificate:
+        proofs = [f"name:{sink.client_name or f'apiserver-{sink.cluster}'}"]
+    head = "# Append this to the file of `hindcast serve --identities`; it takes over changes by itself.\n"
+    return head + "".join(f"{sink.cluster} {proof}\n" for proof in proofs)
 
 
 def write_new(files: dict[Path, tuple[str, int]], *, force: bool) -> None:

@@ -29,6 +29,7 @@ from .finder import may_hold_event
 from .forms import NAMES, PLAIN, Form, form_of
 from .rows import in_zone
 
+_EMPTY = "an empty file"
 UNIT_EVENTS_MAX = 20_000
 UNIT_BYTES_MAX = 128 << 20
 # Slow input, through a pipe, is stored at least this often.
@@ -144,6 +145,8 @@ class LogFile:
             self.read_lines(store, content, progress)
         elif head:
             raise not_an_audit_log(self.entry.path, head, content.damage)
+        else:
+            self.entry.form = _EMPTY
         self.entry.add_note(content.damage)
 
     def read_lines(self, store: EventStore, blocks: Iterable[bytes], progress: Callable[[], None], *, ends: bool = True) -> None:

@@ -32,6 +32,7 @@ from queries import open_lake, rows_of
 from queries.ledger import Severity
 from queries.reach_rules import CONNECT_SUBRESOURCES
 from queries.rows import Loss
+from tests.deploy.schemas import faults
 from tests.yaml_text import load_yaml
 
 POLICIES = Path(__file__).parents[2] / "api" / "demo" / "policies"
@@ -85,6 +86,41 @@ def test_what_init_writes_fits_together(tmp_path: Path, capsys: pytest.CaptureFi
     for name in ("audit-policy-file", "audit-webhook-config-file", "batch-buffer-size", "truncate-enabled", "audit-log-path"):
         assert name in flags
     assert token not in json.dumps(shown)
+
+
+@pytest.mark.parametrize("has_certificate", [False, True])
+def test_the_recorder_webhook_fits_the_sink(tmp_path: Path, *, has_certificate: bool) -> None:
+    identity = ["--client-certificate", "/pki/c.crt", "--client-key", "/pki/c.key"] if has_certificate else []
+    start = ["-q", "init", "--out", str(tmp_path), "--cluster", "prod-1", "--server", "https://sink:7443", "--recorder"]
+    assert run([*start, "--make-certificate", *identity]) == 0
+    text = (tmp_path / "recorder.yaml").read_text()
+    configuration = load_yaml(text)
+    assert faults(configuration, "1.36") == []
+    (webhook,) = configuration["webhooks"]
+    assert (webhook["failurePolicy"], webhook["sideEffects"]) == ("Ignore", "None")
+    assert base64.b64decode(webhook["clientConfig"]["caBundle"]).decode() in (tmp_path / "sink.crt").read_text()
+    base, _, token = webhook["clientConfig"]["url"].partition("/admission/prod-1")
+    identities = IdentityFile(tmp_path / "identities")
+    assert base == "https://sink:7443"
+    assert oct((tmp_path / "recorder.yaml").stat().st_mode & 0o777) == "0o600"
+    config = load_yaml((tmp_path / "audit-webhook.kubeconfig").read_text())
+    if has_certificate:
+        assert token == ""
+        admission = load_yaml((tmp_path / "recorder-admission.yaml").read_text())
+        named = Path(admission["plugins"][0]["configuration"]["kubeConfigFile"])
+        (user,) = load_yaml(named.read_text())["users"]
+        # kubernetes/apiserver pkg/util/webhook/authentication.go looks for a user with the host and port of the URL.
+        assert user == {"name": "sink:7443", "user": config["users"][0]["user"]}
+        assert identities.clusters_of(None, "apiserver-prod-1") == {"prod-1"}
+    else:
+        assert identities.clusters_of(token.removeprefix("/"), None) == {"prod-1"}
+        assert token.removeprefix("/") != config["users"][0]["user"]["token"]  # each can be withdrawn alone
+
+
+def test_a_recorder_needs_https(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["-q", "init", "--out", str(tmp_path / "out"), "--recorder"]) == 2
+    assert "https://" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_init_replaces_nothing_unless_forced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

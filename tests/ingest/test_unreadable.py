@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import io
 import struct
 import zipfile
@@ -59,3 +60,9 @@ def test_a_workbook_is_named_and_its_limit_too(lake: Lake, tmp_path: Path) -> No
         ingest_files(lake, [path], "c", 0.0)
     assert "workbook" in refused.value.message
     assert "32,767 characters" in refused.value.hint
+
+
+def test_an_empty_file_is_named(lake: Lake, tmp_path: Path) -> None:
+    for name, content in (("empty.log", b""), ("empty.log.gz", gzip.compress(b""))):
+        (tmp_path / name).write_bytes(content)
+        assert [file.form for file in ingest_files(lake, [tmp_path / name], "c", 0.0).files] == ["an empty file"]
