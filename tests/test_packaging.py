@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from pathlib import Path
 
 import pytest
 from packaging.specifiers import SpecifierSet
+
+from tests.yaml_text import load_yaml
 
 ROOT = Path(__file__).parents[1]
 
@@ -103,3 +106,89 @@ def _requires_python(name: str, version: str) -> str:
         return ""
     assert installed.version == version, f"{name}: {installed.version} is installed, constraints.txt pins {version}"
     return str(installed.metadata.get("Requires-Python") or "")
+
+
+@pytest.fixture(scope="module")
+def release(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the files of a release."""
+    out = tmp_path_factory.mktemp("release")
+    command = [sys.executable, "deploy/release", "--dist", str(dist), "--url", f"{RELEASES}/", "--out", str(out)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=60)
+    return out
+
+
+RELEASES = "https://releases.example.com/v1"
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+
+def test_the_krew_manifest_leads_to_its_archive(release: Path) -> None:
+    """Fields: krew.sigs.k8s.io, "Writing Krew plugin manifests"."""
+    manifest = load_yaml((release / "hindcast.krew.yaml").read_text())
+    assert (manifest["kind"], manifest["metadata"]["name"], manifest["spec"]["version"]) == ("Plugin", "hindcast", f"v{VERSION}")
+    assert len(manifest["spec"]["shortDescription"]) <= 50
+    (platform,) = manifest["spec"]["platforms"]
+    base, _, name = platform["uri"].rpartition("/")
+    assert base == RELEASES
+    assert platform["sha256"] == hashlib.sha256((release / name).read_bytes()).hexdigest()
+    with tarfile.open(release / name) as archive:
+        files = {entry.name: entry.mode for entry in archive}
+    assert {each["from"] for each in platform["files"]} == set(files)
+    assert files[platform["bin"]] & 0o111
+
+
+@pytest.mark.parametrize(("tool", "leading"), [("uv", ["tool", "run", "--from"]), ("pipx", ["run", "--spec"]), ("", [])])
+def test_the_plugin_runs_this_version_with_what_there_is(release: Path, tmp_path: Path, tool: str, leading: list[str]) -> None:
+    with tarfile.open(release / f"kubectl-hindcast-{VERSION}.tar.gz") as archive:
+        archive.extract("kubectl-hindcast", tmp_path, filter="data")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    if tool:
+        (tools / tool).write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+        (tools / tool).chmod(0o755)
+    done = subprocess.run(
+        ["/bin/sh", tmp_path / "kubectl-hindcast", "a b", "c"],
+        env={"PATH": str(tools)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if tool:
+        assert done.stdout.splitlines() == [*leading, f"kube-hindcast=={VERSION}", "kubectl-hindcast", "a b", "c"]
+    else:
+        assert (done.returncode, "neither uv nor pipx" in done.stderr) == (2, True)
+
+
+def test_the_formula_and_the_image_are_of_this_version(release: Path, dist: Path) -> None:
+    (wheel,) = dist.glob("*.whl")
+    formula = (release / "kube-hindcast.rb").read_text()
+    wanted = {wheel: f'url "{RELEASES}/{wheel.name}"', release / "constraints.txt": f'url "{RELEASES}/constraints.txt"'}
+    for path, url in wanted.items():
+        assert url in formula
+        assert f'sha256 "{hashlib.sha256(path.read_bytes()).hexdigest()}"' in formula
+    assert f'version "{VERSION}"' in formula
+    assert (release / "constraints.txt").read_bytes() == (ROOT / "constraints.txt").read_bytes()
+    ours, theirs = ((folder / "Containerfile").read_text() for folder in (ROOT / "deploy", release))
+    assert f"COPY {wheel.name} constraints.txt /src/\n" in theirs
+    assert f"--disable-pip-version-check /src/{wheel.name}\n" in theirs
+    assert f'LABEL org.opencontainers.image.version="{VERSION}"' in theirs
+    # Who runs in it, and how, is the same.
+    assert theirs.partition("EXPOSE")[2] == ours.partition("EXPOSE")[2]
+    assert [line for line in theirs.splitlines() if line.startswith("USER")] == ["USER 65532:65532"]
+
+
+def test_the_release_workflow_runs_what_is_there(release: Path) -> None:
+    """It is not run here. Its commands are those of this repository, and each job may do no more than it needs."""
+    workflow = load_yaml((ROOT / ".github/workflows/release.yml").read_text())
+    assert workflow["permissions"] == {}
+    jobs = workflow["jobs"]
+    assert {name: sorted(job["permissions"]) for name, job in jobs.items()} == {
+        "build": ["attestations", "contents", "id-token"],
+        "publish": ["contents", "id-token"],
+    }
+    commands = "\n".join(step.get("run", "") for job in jobs.values() for step in job["steps"])
+    for target in re.findall(r"^make (\w+)", commands, re.MULTILINE):
+        assert f"\n{target}:" in (ROOT / "Makefile").read_text()
+    for path in re.findall(r"python (\S+) --dist", commands):
+        assert (ROOT / path / "__main__.py").exists()
+    used = [step["uses"].partition("@")[0] for job in jobs.values() for step in job["steps"] if "uses" in step]
+    assert {"actions/attest-build-provenance", "actions/attest-sbom", "pypa/gh-action-pypi-publish"} <= set(used)
