@@ -82,7 +82,11 @@ def stage_report(
         judge_units(connection, verdicts, rules, counted)
         keep_changes(connection, base[1])
     judge_units(connection, verdicts, rules, counted, is_change=True)
-    replayed = {(entry.policy, entry.binding): entry.actions for entry in summary.bindings}
+    replayed = {
+        (entry.policy, entry.binding): entry.actions
+        for entry in summary.bindings
+        if given is None or stage.readiness.asks_about(given, entry.policy, entry.binding)
+    }
     entries = assess(connection, replayed, fidelity, {}, find_owners(reader, rules, None), rules)
     removed: tuple[Change, ...] = ()
     if base is not None:

@@ -183,6 +183,10 @@ class StageReadiness(Generic[RulesT, PlanT]):
         """The names of the things that the request could meet, for an error about another name; None if they are not listed."""
         return None
 
+    def asks_about(self, rules: RulesT, policy: str, binding: str | None) -> bool:
+        """Whether a report on these rules has an entry for a (policy, binding) of the run."""
+        return True
+
     # Whether each (policy, binding) has match conditions of its own; otherwise they belong to the policy.
     conditions_per_binding = False
 

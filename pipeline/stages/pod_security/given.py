@@ -36,6 +36,10 @@ class Given:
         """Whether the manifests say anything of Pod Security; most Namespaces do not."""
         return any(self.labels.values()) or self.configuration is not None or self.everywhere is not None
 
+    def is_about(self, namespace: str) -> bool:
+        """Whether a user asks about a namespace: its labels are given, or no labels are."""
+        return namespace in self.labels or self.everywhere is not None or not self.labels
+
     def described(self) -> Any:
         """The same as JSON values."""
         found = self.configuration

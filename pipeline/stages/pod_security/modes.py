@@ -17,15 +17,16 @@ _EXEMPT = {"namespace": "namespaces", "user": "usernames", "runtimeClass": "runt
 
 @dataclass(frozen=True)
 class Modes:
-    """The rulings on a request in a namespace with this policy; None if it is not known. Only Pods can be refused."""
+    """The rulings on a request in a namespace with this policy; None if it is not known. Templates are never refused."""
 
     resolved: Resolved | None
     namespace: str
     is_pod: bool
 
     def all(self, decision: str, why: str) -> list[Ruling]:
-        """The same decision in all modes."""
-        return [self._one(mode, decision, why=why) for mode in MODES]
+        """The same decision in all modes; the mode enforce judges no template."""
+        found = [self._one(mode, decision, why=why) for mode in MODES]
+        return found if self.is_pod or decision != "unknown" else self._of_template(*found)
 
     def exempt(self, why: str) -> list[Ruling]:
         """An exempt request."""

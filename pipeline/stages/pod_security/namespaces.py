@@ -39,7 +39,7 @@ class NamespaceJudge:
     def rulings(self, met: Met) -> Sequence[Ruling]:
         """The rulings on one request: `enforce` on its labels, `warn` on what would become of the namespace."""
         event = met.event
-        modes = Modes(None, event.name, False)
+        modes = Modes(None, event.name, True)
         if is_ignored(event.resource, event.subresource):
             return modes.all("nomatch", f"Pod Security ignores {event.resource.resource}/{event.subresource}")
         came = reached(met, False)

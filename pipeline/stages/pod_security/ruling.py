@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...history.event import Event
 from ...request import Grade
@@ -13,7 +13,8 @@ from .policy import PREFIX, LevelVersion, Mode, Resolved
 from .subject import annotations_of, is_refused
 
 NAME = "pod-security"
-_UNKNOWN_POLICY = "unknown"
+FROM_LOG = "from the log"
+UNKNOWN_POLICY = "unknown"
 _ACTIONS = {Mode.ENFORCE: "Deny", Mode.AUDIT: "Audit", Mode.WARN: "Warn"}
 
 
@@ -43,13 +44,15 @@ def place_of(mode: Mode, resolved: Resolved, namespace: str) -> str:
     return f"PodSecurityConfiguration/PodSecurity/defaults.{mode}"
 
 
-def row_of(ruling: Ruling, event: Event) -> Row:
-    """The row of a ruling on a recorded request."""
+def row_of(ruling: Ruling, event: Event, *, is_asked: bool = True) -> Row:
+    """The row of a ruling on a recorded request. `is_asked`: the given labels, if there are any, are those of its namespace."""
     recorded = _recorded(ruling.mode, event)
     is_denied = ruling.decision == "deny" and ruling.mode is Mode.ENFORCE
     judged = ruling.decision in ("admit", "deny")
+    detail: dict[str, Any] = {"checks": [each.check for each in ruling.failed]} if ruling.failed else {}
+    detail |= {} if is_asked else {"labels": FROM_LOG}
     return Row(
-        policy=str(ruling.policy) if ruling.policy else _UNKNOWN_POLICY,
+        policy=str(ruling.policy) if ruling.policy else UNKNOWN_POLICY,
         binding=str(ruling.mode),
         param_namespace=None,
         param_name=None,
@@ -68,7 +71,7 @@ def row_of(ruling: Ruling, event: Event) -> Row:
         rule_ref=ruling.place or None,
         recorded=recorded,
         flip=_flip(ruling, recorded, event) if ruling.mode is Mode.ENFORCE else None,
-        detail=json.dumps({"checks": [each.check for each in ruling.failed]}) if ruling.failed else None,
+        detail=json.dumps(detail) if detail else None,
     )
 
 

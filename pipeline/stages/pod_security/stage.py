@@ -52,7 +52,8 @@ class PodSecurity(GroupedStage[Given]):
     def groups(self, reader: LakeReader, rules: Given, asked: Asked) -> tuple[Sequence[PlannedRule], int, Mapping[str, int]]:
         """See GroupedStage."""
         walk = Walk(reader, rules, asked.window, asked.kubernetes_version[1])
-        policies = [resolve(labels, walk.configuration.defaults).policy for labels in walk.labels.every()]
+        asked_about = rules.labels.values() if rules.labels and rules.everywhere is None else walk.labels.every()
+        policies = [resolve(labels, walk.configuration.defaults).policy for labels in asked_about]
         found = sorted({(str(policy[mode]), str(mode)) for policy in policies for mode in MODES})
         return [PlannedRule(policy, mode, (), walk.requests) for policy, mode in found], walk.requests, walk.excluded
 
@@ -76,4 +77,6 @@ class _Writes(Judging):
         """See Judging."""
         for found, rulings in self._walk.rulings(stretch):
             event = found.event
-            yield (event.cluster, event.audit_id, event.ts, event.stage_ts, 0), [row_of(each, event) for each in rulings]
+            is_asked = self._plan.rules.is_about(event.namespace)
+            rows = [row_of(each, event, is_asked=is_asked) for each in rulings]
+            yield (event.cluster, event.audit_id, event.ts, event.stage_ts, 0), rows

@@ -25,7 +25,7 @@ from .subject import NAMESPACES, concerns
 
 T = TypeVar("T")
 _POD = ParamKind("v1", "Pod")
-_UNREAD: Sequence[Ruling] = Modes(None, "", False).all("unknown", "the request could not be read")
+_UNREAD: Sequence[Ruling] = Modes(None, "", True).all("unknown", "the request could not be read")
 _ANNOTATED = """
     SELECT cluster FROM events
     WHERE list_contains(map_keys(annotations), 'pod-security.kubernetes.io/enforce-policy')

@@ -137,6 +137,20 @@ def test_labels_of_the_log_where_none_are_given(lake: Path, tmp_path: Path) -> N
     assert rows["id-0000", "enforce"]["decision"] == "admit"
 
 
+def test_readiness_asks_about_the_given_namespaces(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only the mode enforce refuses, and only given namespaces are asked about."""
+    given = tmp_path / "namespaces.yaml"
+    given.write_text(
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: base, labels: {pod-security.kubernetes.io/enforce: restricted}}\n"
+    )
+    run(["-q", "--lake", str(lake), "readiness", "-f", str(given), "-o", "json"])
+    report = json.loads(capsys.readouterr().out)
+    (entry,) = report["policies"]
+    assert (entry["stage"], entry["policy"], entry["binding"]) == ("pod-security", "restricted:latest", "enforce")
+    assert (entry["denials"]["requests"], entry["exposure"]["requests_unknown"]) == (1, 0)
+    assert [(each["namespace"], each["unit"]) for each in entry["owners"]] == [("base", "Pod/plain")]
+
+
 def levels(lake: Path) -> dict[str, NamespaceLevel]:
     with closing(open_lake(lake)) as reader:
         return {each.namespace: each for each in levels_of(reader, None, Window(), 36)}
