@@ -295,9 +295,14 @@ def _settled(entries: list[Version], index: int, linked: list[Version]) -> Versi
     else:
         number = version.resource_version_number
         before = next((other.resource_version_number for other in reversed(linked) if other.resource_version), None)
-        if number is not None and number in (before, *(other.resource_version_number for other in later)):
-            return None
         is_stored = number is not None and before is not None and before < number
+        if number is not None and number == before:
+            return None
+        # A later write that changes nothing, or a read, shows the same version.
+        if number is not None and number in (other.resource_version_number for other in later):
+            is_stored = is_stored and linked[-1].resource_version_number == before
+            if not is_stored:
+                return None
     if is_stored:
         return msgspec.structs.replace(version, doubt="", grade=worst(version.grade, Grade.PARTIAL))
     return msgspec.structs.replace(version, form=Form.OPAQUE, body=None, metadata=None, sent=None, source=version.doubt)

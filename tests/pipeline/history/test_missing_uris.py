@@ -51,7 +51,7 @@ def states(events: list[Object]) -> Iterator[dict[str, Any]]:
     for number in range(len(events)):
         moment = START + timedelta(minutes=number, seconds=30)
         found: dict[str, Any] = {}
-        for name in "abcde":
+        for name in "abcdef":
             key = object_key("lab", "", "configmaps", "shop", name)
             if history.versions.current(key, moment) is None:
                 found[name] = UNSEEN
