@@ -167,7 +167,7 @@ def _reference(event: Event) -> ObjectRef:
     if not uri or not uri.startswith(_RESOURCES) or _is_whole(ref, uri):
         return ref
     found = resource_path(uri)
-    if found is None or not found.resource:
+    if found is None or not found.resource or (found.namespace and found.group in _IN_NO_NAMESPACE):
         return ref
     return ObjectRef(
         ref.resource or found.resource,
@@ -193,6 +193,8 @@ def _is_whole(ref: ObjectRef, uri: str) -> bool:
 
 
 _RESOURCES = ("/api/", "/apis/")
+# No resource of these groups is in a namespace, so a URL that puts one there names nothing.
+_IN_NO_NAMESPACE = frozenset({"admissionregistration.k8s.io", "apiextensions.k8s.io"})
 
 
 def _namespace(event: Event, told: str) -> str | None:

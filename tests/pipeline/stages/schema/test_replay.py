@@ -165,7 +165,8 @@ class Story:
             status |= {"status": "Failure", "reason": told["reason"], "message": told["message"]}
         level = told.get("level", "RequestResponse")
         reference = told["objectRef"]
-        place = f"{reference['apiGroup']}/{reference['apiVersion']}/namespaces/shop/{reference['resource']}"
+        within = "namespaces/shop/" if "namespace" in reference else ""
+        place = f"{reference['apiGroup']}/{reference['apiVersion']}/{within}{reference['resource']}"
         bodies = {key: told[key] for key in ("requestObject", "responseObject") if key in told and level != "Metadata"}
         if level == "Request":
             bodies.pop("responseObject", None)
