@@ -145,7 +145,8 @@ def gate_scripts() -> list[tuple[str, str, set[str]]]:
     job: dict[str, Any] = github["jobs"]["gate"]
     (script,) = [step["run"] for step in job["steps"] if "hindcast gate" in step.get("run", "")]
     taken = {step["with"]["sarif_file"] for step in job["steps"] if "sarif_file" in step.get("with", {})}
-    taken |= {"out/gate.md" for step in job["steps"] if "head -c 60000 out/gate.md" in step.get("run", "")}
+    taken |= {"out/gate.md" for step in job["steps"] if "--body-file out/gate.md" in step.get("run", "")}
+    taken |= {step["with"]["path"] for step in job["steps"] if "path" in step.get("with", {})}
     found = [(script, job["env"]["HINDCAST_SERVER"], taken)]
     script = "\n".join(gitlab["gate"]["script"])
     commented = set(re.findall(r"body=<([\w./]+)", " ".join(gitlab["gate"]["after_script"])))

@@ -1,4 +1,4 @@
-"""The report as JUnit XML, which every CI system draws: a suite per (policy, binding), its verdict and workloads as test cases.
+"""The report as JUnit XML, which every CI system draws: one test case per (policy, binding), with the workloads in its text.
 
 JUnit has no one schema. This keeps to what both Ant's (every attribute it requires, no element it does not know) and Jenkins'
 xunit plugin's (`junit-10.xsd`) allow.
@@ -11,44 +11,38 @@ from collections.abc import Iterator
 from datetime import datetime
 from xml.etree import ElementTree as Xml
 
+from ingest.counted import counted
 from pipeline.readiness.model import POLICIES, Counterexample, PolicyReadiness
 from pipeline.readiness.report import Report
 
 from .cells import visible
 from .data import plain
-from .outcomes import OUTCOMES, findings
+from .outcomes import OUTCOMES, by_workload, findings
 from .texts import yaml_text
-from .words import fate_count, fates, policy_name, workload
+from .words import fate_count, fates, policy_name
 
+# A case's text stays short enough to read; the other formats list all.
+_WORKLOADS_MAX = 20
 # Characters that XML 1.0 cannot hold, even escaped (its production `Char`).
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def to_junit(report: Report) -> str:
-    """One `testsuites` document. The time of a suite is the end of the evidence, its duration 0: a report has no clock."""
+    """One `testsuites` document. The time of its suite is the end of the evidence, its duration 0: a report has no clock."""
     suites = Xml.Element("testsuites")
-    for number, entry in enumerate(report.policies):
-        suites.append(_suite(report, entry, number))
+    suites.append(_suite(report))
     Xml.indent(suites)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(suites, encoding="unicode") + "\n"
 
 
-def _suite(report: Report, entry: PolicyReadiness, number: int) -> Xml.Element:
-    outcome = OUTCOMES[entry.status]
-    may = "may go to Deny" if entry.stage == POLICIES else "may be put into force"
-    asked = may if entry.change is None else "makes no new denials"
-    cases = [_case(entry, asked, outcome.junit, str(entry.status), entry.reasons)]
-    for found in findings(entry):
-        owner = found.owner
-        name = f"{owner.namespace or 'cluster'}/{workload(owner)} by {owner.user}{f': {found.fate}' if found.fate else ''}"
-        denied = (found.words, f"audit ID {owner.audit_id}")
-        cases.append(_case(entry, name, "failure" if found.fails else "skipped", found.fate or "would be denied", denied))
+def _suite(report: Report) -> Xml.Element:
+    cases = [_case_of(entry) for entry in report.policies]
     counts = {kind: sum(case.find(kind) is not None for case in cases) for kind in ("failure", "error", "skipped")}
     suite = Xml.Element(
         "testsuite",
-        name=_text(policy_name(entry)),
+        name=_text(report.title).strip(),
         package="hindcast.readiness",
-        id=str(number),
+        id="0",
         tests=str(len(cases)),
         failures=str(counts["failure"]),
         errors=str(counts["error"]),
@@ -58,16 +52,43 @@ def _suite(report: Report, entry: PolicyReadiness, number: int) -> Xml.Element:
         hostname=_text(" ".join(report.clusters)).strip() or "localhost",
     )
     properties = Xml.SubElement(suite, "properties")
-    facts = [("run", report.run_id), ("kubernetes", report.kubernetes_version), ("status", str(entry.status))]
-    if entry.change is not None:
-        facts += [(f"{fate} denials (requests / workloads)", fate_count(count)) for fate, count in fates(entry.change)]
-    for key, value in facts:
-        Xml.SubElement(properties, "property", name=key, value=_text(value))
+    for key, value in (("run", report.run_id), ("kubernetes", report.kubernetes_version), *_facts(report)):
+        Xml.SubElement(properties, "property", name=_text(key).strip(), value=_text(value))
     suite.extend(cases)
-    shown = (*entry.reasons, *(line for found in entry.counterexamples for line in _counterexample(found)))
+    shown = [line for entry in report.policies for line in _shown(entry)]
     Xml.SubElement(suite, "system-out").text = _text("\n".join(shown))
     Xml.SubElement(suite, "system-err").text = _text("\n".join(report.caveats))
     return suite
+
+
+def _facts(report: Report) -> Iterator[tuple[str, str]]:
+    for entry in report.policies:
+        yield f"{policy_name(entry)}: status", str(entry.status)
+        for fate, count in fates(entry.change) if entry.change is not None else ():
+            yield f"{policy_name(entry)}: {fate} denials (requests / workloads)", fate_count(count)
+
+
+def _shown(entry: PolicyReadiness) -> Iterator[str]:
+    yield f"{policy_name(entry)}: {entry.status}"
+    yield from entry.reasons
+    yield from (line for found in entry.counterexamples for line in _counterexample(found))
+
+
+def _case_of(entry: PolicyReadiness) -> Xml.Element:
+    """The one case of a policy: it fails with its reasons, and with the workloads that would be denied."""
+    may = "may go to Deny" if entry.stage == POLICIES else "may be put into force"
+    asked = may if entry.change is None else "makes no new denials"
+    return _case(entry, asked, OUTCOMES[entry.status].junit, str(entry.status), (*entry.reasons, *_workloads(entry)))
+
+
+def _workloads(entry: PolicyReadiness) -> Iterator[str]:
+    found = [parts for parts in by_workload(findings(entry)) if parts[0].fails]
+    for first, *others in found[:_WORKLOADS_MAX]:
+        owner = first.owner
+        who = f"{owner.user} and {counted(len(others), 'more user')}" if others else owner.user
+        yield f"{owner.namespace or 'cluster'}/{owner.unit} by {who}: {first.words} (audit ID {owner.audit_id})"
+    if len(found) > _WORKLOADS_MAX:
+        yield f"and {counted(len(found) - _WORKLOADS_MAX, 'more workload')}"
 
 
 def _counterexample(found: Counterexample) -> Iterator[str]:

@@ -21,10 +21,60 @@ from .over_time import MOMENT, sparkline
 from .texts import yaml_text
 from .words import answer, exemptions_title, fate_count, policy_name, step, workload
 
+# A comment on GitHub holds 65,536 characters.
+_COMMENT_MAX = 60_000
+_VERDICTS_MAX = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Lines that stand or go together; those of a lower `rank` are kept first, those of rank 0 always."""
+
+    rank: int
+    lines: Sequence[str]
+
+    @property
+    def size(self) -> int:
+        return sum(len(visible(line)) + 1 for line in self.lines)
+
 
 def to_markdown(report: Report) -> str:
-    """The whole report: one line per policy, then the reasons and next steps of each, with tables that fold."""
-    lines = [
+    """The report: one line per policy, then the reasons and next steps of each, with tables that fold.
+
+    It fits into a comment. What does not fit is left out, details first, and its end says so. Policies that are the same in both
+    versions have a line in the table alone.
+    """
+    blocks = _fitting(list(_blocks(report)))
+    return visible("\n".join(line for block in blocks for line in block.lines)) + "\n"
+
+
+def _blocks(report: Report) -> Iterator[_Block]:
+    yield _Block(0, _summary(report))
+    yield from (_Block(2, ["", *_folded(found.chart, _over_time(found))]) for found in report.over_time)
+    for entry in report.policies:
+        if entry.change is None or not entry.change.is_same:
+            yield _Block(1, ["", *_policy(entry)])
+            yield from (_Block(2, ["", *_folded(title, body)]) for title, body in _details(entry))
+    yield _Block(1, ["", "## What weakens these figures", "", *(f"- {_text(caveat)}" for caveat in report.caveats)])
+    yield _Block(3, ["", *_folded("How to recompute a figure", _queries(report))])
+
+
+def _fitting(blocks: Sequence[_Block]) -> Sequence[_Block]:
+    left, kept = _COMMENT_MAX, set[int]()
+    for number in sorted(range(len(blocks)), key=lambda number: blocks[number].rank):
+        if blocks[number].rank == 0 or blocks[number].size <= left:
+            left -= blocks[number].size
+            kept.add(number)
+    if len(kept) == len(blocks):
+        return blocks
+    missing = counted(len(blocks) - len(kept), "part")
+    note = f"{missing} of this report did not fit into a comment. The HTML and the JSON report have all of it."
+    return [*(blocks[number] for number in sorted(kept)), _Block(0, ["", f"**{note}**"])]
+
+
+def _summary(report: Report) -> list[str]:
+    left_out = len(report.policies) - _VERDICTS_MAX
+    return [
         f"# {_text(report.title)}",
         "",
         f"**{answer(report)}**",
@@ -35,18 +85,12 @@ def to_markdown(report: Report) -> str:
         "",
         *_table(
             ("policy", "binding", "verdict", "matched", "would deny", "unknown", "agreement"),
-            (_verdict(entry) for entry in report.policies),
+            (_verdict(entry) for entry in report.policies[:_VERDICTS_MAX]),
             right=3,
         ),
+        *([f"\n{left_out:,} more."] if left_out > 0 else []),
         *_changes(report),
     ]
-    for found in report.over_time:
-        lines += ["", *_folded(found.chart, _over_time(found))]
-    for entry in report.policies:
-        lines += ["", *_policy(entry)]
-    lines += ["", "## What weakens these figures", "", *(f"- {_text(caveat)}" for caveat in report.caveats)]
-    lines += ["", *_folded("How to recompute a figure", _queries(report))]
-    return visible("\n".join(lines)) + "\n"
 
 
 def _changes(report: Report) -> list[str]:
@@ -58,7 +102,8 @@ def _changes(report: Report) -> list[str]:
     order = (Fate.NEW, Fate.KEPT, Fate.GONE, Fate.UNSURE, Fate.UNKNOWN, Fate.UNENFORCED)
     rows = [(each.policy, each.binding or "", *(fate_count(each.count(fate)) for fate in order)) for each in changes]
     removed = "; pairs of policy and binding that only the base has are listed too" if report.removed else ""
-    return ["", f"Denials against the version before, as requests / workloads{removed}:", "", *_table(columns, rows, right=2)]
+    intro = f"Denials against the version before, as requests / workloads{removed}:"
+    return ["", intro, "", *_table(columns, rows[:_VERDICTS_MAX], right=2)]
 
 
 def _verdict(entry: PolicyReadiness) -> tuple[str, ...]:
@@ -92,9 +137,6 @@ def _policy(entry: PolicyReadiness) -> Iterator[str]:
     yield from (f"- {_text(reason)}" for reason in entry.reasons)
     yield from ("", f"**Next:** {next_step(entry)}")
     yield from (f"{number}. {_text(step(found))}" for number, found in enumerate(entry.rollout, start=1))
-    for title, body in _details(entry):
-        yield ""
-        yield from _folded(title, body)
 
 
 def _details(entry: PolicyReadiness) -> Iterator[tuple[str, Sequence[str]]]:

@@ -120,7 +120,7 @@ def _denied(entry: PolicyReadiness, found: Finding) -> dict[str, Any]:
         "workload": owner.unit,
         "requests": owner.requests,
         "auditID": owner.audit_id,
-        "fingerprint": fingerprint(entry, owner),
+        "fingerprint": fingerprint(entry, owner.namespace, owner.resource, owner.unit, owner.user),
     }
     if found.fate:
         figures["fate"] = found.fate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ingest.counted import counted
@@ -169,6 +170,19 @@ def findings(entry: PolicyReadiness) -> list[Finding]:
     ]
 
 
+def by_workload(found: Iterable[Finding]) -> list[list[Finding]]:
+    """The findings of each workload, the one that decides most first: a person and a controller act for one workload."""
+    grouped: dict[tuple[str, str], list[Finding]] = {}
+    for each in found:
+        grouped.setdefault((each.owner.namespace, each.owner.unit), []).append(each)
+    order = list(_FATES)
+    return [
+        sorted(parts, key=lambda each: (order.index(Fate(each.fate)) if each.fate else 0, -each.owner.requests))
+        for parts in grouped.values()
+    ]
+
+
+# The worst fate first.
 _FATES = {
     Fate.NEW: "new denials",
     Fate.UNSURE: "perhaps new denials",
@@ -182,9 +196,6 @@ def _fate_words(unit: ChangedUnit) -> str:
     return f"{_FATES[unit.fate]}: {counted(unit.requests, 'request')}: {unit.message}"
 
 
-def fingerprint(entry: PolicyReadiness, owner: Owner | ChangedUnit | None = None) -> str:
+def fingerprint(entry: PolicyReadiness, *names: str) -> str:
     """A name for a finding that stays the same from run to run: it holds names only, no count, time or line."""
-    parts = [entry.policy, entry.binding or ""]
-    if owner is not None:
-        parts += [owner.namespace, owner.resource, owner.unit, owner.user]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    return hashlib.sha256("\0".join([entry.policy, entry.binding or "", *names]).encode()).hexdigest()[:32]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Xml
@@ -17,6 +18,7 @@ from pipeline.readiness.report import Report
 from pipeline.report.data import to_json, to_yaml
 from pipeline.report.formats import TEXT_FORMATS, format_of
 from pipeline.report.junit import to_junit
+from pipeline.report.markdown import to_markdown
 from pipeline.report.openreports import to_openreports, to_policyreport
 from pipeline.report.outcomes import OUTCOMES
 from pipeline.report.sarif import to_sarif
@@ -148,20 +150,37 @@ def test_junit_is_valid(any_report: Report) -> None:
 
 
 def test_junit_counts_what_it_holds(report: Report) -> None:
-    suites = Xml.fromstring(to_junit(report)).findall("testsuite")
-    for number, suite in enumerate(suites):
-        assert suite.get("id") == str(number)
-        for attribute, tag in (("tests", "."), ("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-            cases = suite.findall("testcase")
-            held = cases if tag == "." else [case for case in cases if case.find(tag) is not None]
-            assert suite.get(attribute) == str(len(held))
-    # A workload that would be denied fails only where the verdict is NOT READY.
-    assert [(suite.get("failures"), suite.get("errors"), suite.get("skipped")) for suite in suites] == [
-        ("3", "0", "0"),
-        ("0", "1", "0"),
-        ("0", "0", "2"),
-        ("0", "0", "0"),
-    ]
+    (suite,) = Xml.fromstring(to_junit(report)).findall("testsuite")
+    cases = suite.findall("testcase")
+    for attribute, tag in (("tests", "."), ("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        held = cases if tag == "." else [case for case in cases if case.find(tag) is not None]
+        assert suite.get(attribute) == str(len(held))
+    # One case for each policy: red where it is NOT READY, with the workloads in its text.
+    assert [case.get("classname", "").partition(" ")[0] for case in cases] == [entry.policy for entry in report.policies]
+    assert [(suite.get("failures"), suite.get("errors"), suite.get("skipped"))] == [("1", "1", "0")]
+    assert "pay-prod/Deployment/cart-17 by " in str(suite.findtext("testcase/failure"))
+
+
+def test_a_workload_is_one_result_whoever_acted_for_it(report: Report) -> None:
+    """A person, a controller that makes ReplicaSets and one that makes Pods: the code host shows one alert."""
+    entry, *others = report.policies
+    (first, *rest) = entry.owners
+    alike = [replace(first, user="carol", resource="replicasets.apps", requests=9), first, *rest]
+    changed = replace(report, policies=(replace(entry, owners=tuple(alike)), *others))
+    results = [each for each in json.loads(to_sarif(changed))["runs"][0]["results"] if each["ruleId"] == "would-deny"]
+    (found,) = (each for each in results if each["properties"]["namespace"] == "pay-prod" and each["occurrenceCount"] == 12)
+    assert found["properties"]["users"] == ["carol", first.user]
+    assert len([each for each in results if each["properties"]["namespace"] == "pay-prod"]) == len(
+        {(row.policy, owner.unit) for row in changed.policies for owner in row.owners if owner.namespace == "pay-prod"}
+    )
+
+
+def test_markdown_fits_into_a_comment_and_says_what_it_left_out(report: Report) -> None:
+    assert "did not fit" not in to_markdown(report)
+    large = to_markdown(replace(report, policies=report.policies * 300))
+    assert len(large) <= 65_536
+    assert "did not fit into a comment" in large
+    assert large.count("image-registry |") > 20
 
 
 @pytest.mark.parametrize(
