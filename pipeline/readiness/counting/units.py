@@ -22,7 +22,10 @@ def find_units(connection: duckdb.DuckDBPyConnection) -> None:
     connection.register("given_kinds", pa.table(columns))
     connection.execute('CREATE OR REPLACE TEMP TABLE kinds AS SELECT "group" AS api_group, resource, kind FROM given_kinds')
     connection.unregister("given_kinds")
-    connection.execute(statement("subjects"))
+    for name in ("subjects", "subjects_repeated", "subjects_custom"):
+        connection.execute(statement(name))
+    for column in ("stage_ts", "body_kind", "has_metadata"):
+        connection.execute(f"ALTER TABLE subjects DROP COLUMN {column}")
     connection.execute(statement("controllers_named"))
     for _ in range(_STEPS_MAX):
         connection.execute(statement("frontier"))

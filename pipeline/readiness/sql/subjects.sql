@@ -8,6 +8,9 @@
 -- generate_name: what the server made the name of the object from; empty where a client named it, or where it is not recorded
 -- marks: JSON of the parts of the metadata that name teams and tools
 -- is_finalizing: a write to an object that is being deleted
+--
+-- An auditID may be repeated, and the kind of a custom resource is null until `subjects_repeated` and `subjects_custom` ran: here no
+-- window and no second look holds all rows at a time.
 CREATE OR REPLACE TEMP TABLE subjects AS
 WITH bodies AS (
     SELECT
@@ -24,7 +27,6 @@ WITH bodies AS (
     FROM folded_requests AS r
     SEMI JOIN judged AS j ON r.cluster = j.cluster AND r.audit_id = j.audit_id AND r.ts = j.ts
 ),
--- No body leaves this step: the window below would hold all of them at a time.
 described AS (
     SELECT
         * EXCLUDE (object_name, parts, body, metadata),
@@ -48,39 +50,23 @@ described AS (
             )
         ) END AS marks
     FROM bodies
-),
-read AS (
-    SELECT * FROM described QUALIFY row_number() OVER (PARTITION BY cluster, audit_id, ts ORDER BY stage_ts) = 1
-),
--- Any body of a custom resource shows its kind. The built-in kinds are in a table.
-custom AS (
-    SELECT api_group, resource, max(body_kind) AS kind
-    FROM read
-    WHERE coalesce(subresource, '') IN ('', 'status') AND verb IN ('create', 'update', 'patch')
-        AND body_kind NOT IN ('Status', 'Table', 'PartialObjectMetadata', 'DeleteOptions')
-    GROUP BY ALL
-),
-named AS (
-    SELECT read.*, coalesce(kinds.kind, custom.kind, read.resource, '') AS kind
-    FROM read
-    LEFT JOIN kinds ON kinds.api_group = read.api_group AND kinds.resource = read.resource
-    LEFT JOIN custom ON custom.api_group = read.api_group AND custom.resource = read.resource
 )
 SELECT
-    cluster, audit_id, ts, verb,
+    cluster, audit_id, ts, stage_ts, verb,
     user_name, user_groups, user_agent,
     -- A create of a Namespace names none, its other requests name itself; admission sees the latter in all of them.
-    CASE WHEN named.kind = 'Namespace' AND coalesce(api_group, '') = '' THEN name ELSE namespace END AS namespace,
+    CASE WHEN kinds.kind = 'Namespace' AND coalesce(api_group, '') = '' THEN name ELSE namespace END AS namespace,
     api_group,
     coalesce(resource, '') AS plain_resource,
     coalesce(subresource, '') AS subresource,
     resource_label(nullif(api_group, ''), resource, subresource) AS resource,
-    kind, name,
+    kinds.kind, name,
     controller ->> '$.kind' AS owner_kind,
     controller ->> '$.name' AS owner_name,
     template_hash,
-    coalesce(body_kind = kind, false) AND has_metadata AS is_whole,
+    body_kind, has_metadata,
+    coalesce(body_kind = kinds.kind, false) AND has_metadata AS is_whole,
     subresource IS NOT DISTINCT FROM 'finalize' OR (verb IN ('update', 'patch') AND is_being_deleted) AS is_finalizing,
-    CASE WHEN is_whole THEN release_of_object END AS release,
+    CASE WHEN kinds.kind IS NULL OR is_whole THEN release_of_object END AS release,
     labels, generate_name, marks
-FROM named
+FROM described LEFT JOIN kinds USING (api_group, resource)
