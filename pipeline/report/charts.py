@@ -37,6 +37,7 @@ _TEXT, _GRID, _ADMITTED, _DENIED, _UNKNOWN, _INK, _CARD, _EMPTY = _VARIABLES
 _OUTCOMES = {"domain": ["would be denied", "unknown", "admitted"], "range": [_DENIED, _UNKNOWN, _ADMITTED]}
 _TONES = {Tone.DENIED: _DENIED, Tone.UNKNOWN: _UNKNOWN, Tone.ADMITTED: _ADMITTED}
 _LABEL_MAX = 100
+_STRONGEST_MIN = 10
 _SUBTITLE = {"anchor": "start", "color": _TEXT, "fontSize": 12, "fontWeight": "normal"}
 _DECIMALS = re.compile(r"(\d\.\d\d)\d+")
 _ID = re.compile(r"\b(?:clip|gradient_)\d+\b")
@@ -120,7 +121,7 @@ def _day_axis(days: int, ticks_max: int) -> dict[str, Any]:
 
 
 def heat_map(name: str, policies: Sequence[PolicyReadiness], width: int = WIDE) -> str:
-    """Would-be denied requests by namespace and policy, coloured by their share of the matched requests; empty without any."""
+    """Would-be denied requests by namespace and policy, the more, the stronger the colour; empty without any."""
     cells = list(_cells(policies))
     totals = Counter[str]()
     for cell in cells:
@@ -130,8 +131,11 @@ def heat_map(name: str, policies: Sequence[PolicyReadiness], width: int = WIDE) 
     rows = sorted(totals, key=lambda namespace: (-totals[namespace], namespace))[:ROWS_MAX]
     columns = [_label(policy_name(entry)) for entry in policies]
     step = min(190, (width - 130) // len(columns))
-    share = {"field": "share", "type": "quantitative", "scale": {"domain": [0, 1], "range": [0.14, 1]}, "legend": None}
-    color = {"condition": {"test": "datum.share > 0.55", "value": _CARD}, "value": _INK}
+    # The strongest colour stands for at least so many requests, so that one denial in a quiet log does not look like an emergency.
+    most = max(_STRONGEST_MIN, *(cell["denied"] for cell in cells))
+    scale = {"type": "sqrt", "domain": [0, most], "range": [0.14, 1]}
+    strength = {"field": "denied", "type": "quantitative", "scale": scale, "legend": None}
+    color = {"condition": {"test": f"datum.denied > {0.4 * most}", "value": _CARD}, "value": _INK}
     denied = [{"filter": "datum.denied > 0"}]
     rect = {"type": "rect", "stroke": _CARD, "strokeWidth": 2, "cornerRadius": 3}
     text = {"type": "text", "fontSize": 12}
@@ -144,7 +148,7 @@ def heat_map(name: str, policies: Sequence[PolicyReadiness], width: int = WIDE) 
             "encoding": _grid(rows, columns, step, width),
             "layer": [
                 {"mark": {**rect, "color": _EMPTY}},
-                {"transform": denied, "mark": {**rect, "color": _DENIED}, "encoding": {"fillOpacity": share}},
+                {"transform": denied, "mark": {**rect, "color": _DENIED}, "encoding": {"fillOpacity": strength}},
                 {"transform": denied, "mark": text, "encoding": {"text": {"field": "words", "type": "nominal"}, "color": color}},
             ],
         },
@@ -160,7 +164,6 @@ def _cells(policies: Sequence[PolicyReadiness]) -> Iterator[dict[str, Any]]:
                     "policy": _label(policy_name(entry)),
                     "namespace": _label(row.namespace or "(cluster)"),
                     "denied": row.denied,
-                    "share": row.denied / row.matched,
                     "words": f"{row.denied:,}",
                 }
 
