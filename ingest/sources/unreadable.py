@@ -6,6 +6,7 @@ import re
 
 _SQL = rb"\s*(?:--[^\n]*\n\s*)*(?:INSERT INTO|COPY [^\n]* FROM|CREATE TABLE|BEGIN;|SET |/\*!)"
 _DUMP, _ARROW, _OLD_ARCHIVE = "an SQL dump", "an Arrow file", "a cpio or ar archive"
+_PYTHON = "a print of Python's objects, which is not JSON"
 _EXPORT = "export it as JSON lines, CSV or Parquet, and give that"
 _DECRYPT = "decrypt or unpack it, and give the files in it"
 WORKBOOK = "a cell of a workbook holds 32,767 characters, so longer events are cut there: export CSV or JSON from the source"
@@ -33,7 +34,7 @@ _FORMS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
         (rb"0707(?:0[127])|\xc7\x71|!<arch>\n", _OLD_ARCHIVE, _DECRYPT),
         (rb"\x04\x22\x4d\x18", "data compressed with lz4", _DECRYPT),
         (rb"\xff\x06\0\0sNaPpY|\x89LZO|\x1f\x9d|\x5d\0\0|LZIP|\x78[\x01\x9c\xda]", _COMPRESSED, _DECRYPT),
-        (rb"[\[{]\s*'|\{u'", "a print of Python's objects, which is not JSON", "write it with json.dumps, and give that"),
+        (rb"[\[{]\s*'|\{u'", _PYTHON, "write it with json.dumps, and give that"),
         (rb"(?:[A-Za-z0-9+/]{60,76}\r?\n){3}", "base64", "decode it with `base64 -d`, and give the result"),
         (rb"age-encryption\.org/|-----BEGIN (?:PGP|AGE)|Salted__|\x85\x02|\x8c\x0d\x04", "encrypted data", _DECRYPT),
     )
@@ -43,7 +44,7 @@ _FORMS: tuple[tuple[re.Pattern[bytes], str, str], ...] = tuple(
 def is_misleading(data: bytes) -> bool:
     """Whether some lines of a file that cannot be read would pass for events, and others not."""
     named = unreadable_form(data)
-    return named is not None and named[0] in (_DUMP, _ARROW, _OLD_ARCHIVE)
+    return named is not None and named[0] in (_DUMP, _ARROW, _OLD_ARCHIVE, _PYTHON)
 
 
 def unreadable_form(data: bytes) -> tuple[str, str] | None:

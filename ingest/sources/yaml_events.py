@@ -19,6 +19,9 @@ from .finder import may_hold_event
 
 _NOTHING = rb"(?:---[ \t\r]*\n|#[^\n]*\n|%YAML[^\n]*\n|\s*\n)*"
 _BEGINS = re.compile(_NOTHING + rb"(?:(?:- +)*['\"]?[A-Za-z_@][\w.@/-]*['\"]?:(?:[ \t\r]*\n| )|(?<=---\n)\{|- +['\"{\[])")
+_ITEMS = b"items:"
+_NAME_ALONE = re.compile(rb"[\w.@/-]+:\s*")
+_OBJECT_ITEM = re.compile(rb" *- +['\"]?[\w.@/-]+['\"]?:(?:\s|$)")
 _PART_BYTES_MAX = 256 << 20
 # The last fields of an event that a server always writes, in Go's order and in that of the alphabet.
 _ENDS = frozenset(("stageTimestamp", "verb"))
@@ -103,27 +106,36 @@ def _named(value: Any) -> Any:
 def _parts(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """The documents, and the items of a list at the top or under `items:`, each as text of its own."""
     lines: list[bytes] = []
-    size_bytes, dash = 0, b""
+    size_bytes, dash, is_after = 0, b"", False
     for line in _lines(blocks):
         is_document = line.startswith(b"---") and not line.strip(b"- \t\r")
-        if not dash and (not lines or lines[-1].rstrip() == b"items:") and line.lstrip(b" ").startswith(b"- "):
+        if not dash and (not lines or _begins_list(lines[-1], line)) and line.lstrip(b" ").startswith(b"- "):
             dash = line[: len(line) - len(line.lstrip(b" "))] + b"- "
+            before = b"\n".join(lines[:-1])
+            if lines and lines[-1].rstrip() != _ITEMS and may_hold_event(before):
+                yield before
             lines, size_bytes = [], 0  # the fields of the list before its items
         if (is_document or (dash and line.startswith(dash))) and lines:
-            yield b"\n".join(lines)
+            if not is_after or may_hold_event(b"\n".join(lines)):
+                yield b"\n".join(lines)
             lines, size_bytes = [], 0
         if is_document:
-            dash = b""
+            dash, is_after = b"", False
             continue
         if dash and lines and not line.startswith(dash[:-1].replace(b"-", b" ")) and line.strip():
-            yield b"\n".join(lines)  # a field of the list after its items
-            lines, size_bytes, dash = [], 0, b""
+            yield b"\n".join(lines)  # the last item; a field of the list comes after it
+            lines, size_bytes, dash, is_after = [], 0, b"", True
         lines.append(line)
         size_bytes += len(line) + 1
         if size_bytes > _PART_BYTES_MAX:
             raise DamagedError(f"a YAML document of more than {_PART_BYTES_MAX >> 20} MiB cannot be read as one")
-    if any(line.strip() for line in lines):
+    if any(line.strip() for line in lines) and (not is_after or may_hold_event(b"\n".join(lines))):
         yield b"\n".join(lines)
+
+
+def _begins_list(line: bytes, following: bytes) -> bool:
+    """Whether a line names a list at the top of its document, and its first item is an object, which no list of an event has."""
+    return line.rstrip() == _ITEMS or (_NAME_ALONE.fullmatch(line) is not None and _OBJECT_ITEM.match(following) is not None)
 
 
 def _lines(blocks: Iterable[bytes]) -> Iterator[bytes]:

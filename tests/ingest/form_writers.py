@@ -385,6 +385,9 @@ _whole(
     indent=1,
 )
 WRITERS["YAML of texts"] = lambda lines: yaml.safe_dump_all([{"ts": 1, "message": line.decode()} for line in lines]).encode()
+WRITERS["YAML of texts under a name"] = lambda lines: (
+    b"status: ok\nlogs:\n" + yaml.safe_dump([{"ts": 1, "message": line.decode()} for line in lines * 20]).encode() + b"next: x\n"
+)
 WRITERS["YAML of base64"] = lambda lines: yaml.safe_dump([{"data": _b64(line.decode())} for line in lines]).encode()
 WRITERS["YAML with braces"] = lambda lines: b"".join(
     b"---\n" + yaml.safe_dump(json.loads(line), default_flow_style=True).encode() for line in lines

@@ -32,7 +32,10 @@ FORMS = {
     "a cpio or ar archive": (b'!<arch>\nx\n{"auditID":"1","stage":"Panic"}\n', "unpack"),
     "data compressed with lz4": (b"\x04\x22\x4d\x18\x60\x40\x82", "unpack"),
     "data that is not compressed with gzip, zstd, bzip2 or xz": (zlib.compress(b"x" * 50), "unpack"),
-    "a print of Python's objects, which is not JSON": (b"{'auditID': '1', 'stage': 'Panic'}\n", "json.dumps"),
+    "a print of Python's objects, which is not JSON": (
+        b"""{'m': '{"auditID":"1","stage":"Panic","requestReceivedTimestamp":"2026-01-01T00:00:00Z"}'}\n""",
+        "json.dumps",
+    ),
     "base64": (base64.encodebytes(bytes(range(256))), "base64 -d"),
     "encrypted data": (b"age-encryption.org/v1\n-> X25519 abc\n", "decrypt"),
 }
