@@ -23,9 +23,6 @@ STAGES = {file.parent.name for file in (ROOT / "pipeline/stages").glob("*/__init
 # Files about every stage that still name one: each stands in for a part of `Stage` that is missing. The list only shrinks.
 NAME_A_STAGE = {
     "api/commands/fleet.py",
-    "api/commands/parts/from_log.py",
-    "api/commands/parts/staged.py",
-    "api/commands/replay.py",
     "api/commands/watch.py",
     "api/given.py",
     "api/pages/of_stage.py",
@@ -35,14 +32,11 @@ NAME_A_STAGE = {
 }
 # Files about one stage alone: its commands, its tables, its page, and its part of `explain`.
 OF_ONE_STAGE = {
-    *(f"api/commands/{name}.py" for name in ("init", "least_privilege", "pod_security", "schema", "stack", "webhooks")),
-    *(f"api/commands/parts/mutating_{name}.py" for name in ("migrate", "tables")),
-    *(f"api/commands/parts/schema_{name}.py" for name in ("fields", "stored", "tables")),
+    *(f"api/commands/{name}.py" for name in ("init", "least_privilege", "schema", "stack", "webhooks")),
+    "api/commands/parts/mutating_migrate.py",
+    *(f"api/commands/parts/schema_{name}.py" for name in ("fields", "stored")),
     *(f"api/commands/parts/webhook_{name}.py" for name in ("load", "migrate", "tables", "without")),
-    *(
-        f"api/commands/parts/{name}.py"
-        for name in ("calibrate_levels", "calibrate_roles", "chain_tables", "policy_check", "stack_installs")
-    ),
+    *(f"api/commands/parts/{name}.py" for name in ("calibrate_roles", "policy_check", "stack_installs")),
     *(f"api/pages/{name}.py" for name in ("load", "of_chain", "of_mutating", "of_schema")),
 }
 

@@ -9,6 +9,7 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
+import click
 import typer
 
 from api import asked_values
@@ -37,17 +38,14 @@ from pipeline.report.texts import yaml_text
 from pipeline.runs import RunKind, RunStore, RunSummary
 from pipeline.runs.executors import Executor
 from pipeline.runs.plan import RunPlan
-from pipeline.stages.conditions.matrix import matrix
-from pipeline.stages.pod_security.checks.table import Level as PodSecurityLevel
-from pipeline.stages.pod_security.given import labelled
-from pipeline.stages.registry import CONDITIONS, VALIDATING
+from pipeline.stages.registry import DEFAULT, IN_LOG, stage_of
 from pipeline.stages.stage import Asked
 from queries import open_lake
 from queries.catalog import LakeFiles
 
 from .parts import options
-from .parts.chain_tables import matrix_table
-from .parts.from_log import StageOfLog, texts_from_log
+from .parts.from_log import texts_from_log
+from .parts.level import Level, LevelNamespaces, labels_of
 from .parts.replay_tables import difference_table, not_evaluated_table, plan_tables, request_difference_table, summary_table
 from .parts.staged import Replayed, replay_stage, rules_as_of, write_export
 from .parts.window import check_window
@@ -70,13 +68,8 @@ def command(
     since: options.Since = None,
     until: options.Until = None,
     kubernetes_version: options.KubernetesVersion = options.DEFAULT_VERSION,
-    level: Annotated[
-        PodSecurityLevel | None,
-        typer.Option(
-            help="Replay this level of Pod Security, for all namespaces or those of --namespace, as if -f gave their labels."
-        ),
-    ] = None,
-    namespaces: Annotated[list[str] | None, typer.Option("--namespace", help="With --level: this namespace; repeatable.")] = None,
+    level: Level = None,
+    namespaces: LevelNamespaces = None,
     plan: Annotated[bool, typer.Option("--plan", help="Count the requests, print the plan, and stop.")] = False,
     against: Annotated[
         list[Path] | None, typer.Option(help="Compare with the version before: a file or a folder; repeatable.")
@@ -89,8 +82,9 @@ def command(
         str | None, typer.Option("--from-log", help="Replay the policies in force at this time (RFC 3339), as the log shows.")
     ] = None,
     stage_of_log: Annotated[
-        StageOfLog, typer.Option("--stage", help="Without -f: the stage whose manifests --from-log takes.")
-    ] = StageOfLog.VALIDATING,
+        str,
+        typer.Option("--stage", click_type=click.Choice(IN_LOG), help="Without -f: the stage whose manifests --from-log takes."),
+    ] = DEFAULT.name,
     cluster: Annotated[str | None, typer.Option(help="The cluster whose policies --from-log and --against-log take.")] = None,
     other_authorizers: OtherAuthorizersOption = None,
     only_given: Annotated[
@@ -117,7 +111,7 @@ def command(
     window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)
     asked = Asked(window, version, other_authorizers, only_given, with_objects)
     check_window(own, window)
-    texts = _texts(own, policies, from_log, stage_of_log, cluster, _labels(level, namespaces))
+    texts = _texts(own, policies, from_log, stage_of_log, cluster, labels_of(level, namespaces))
     given = given_of(texts, version if from_log is None else None)
     if from_log is None:
         warn_of(own, given)
@@ -149,34 +143,24 @@ def command(
     return 0
 
 
-def _labels(level: PodSecurityLevel | None, namespaces: Sequence[str] | None) -> Texts:
-    """Namespaces with the labels of a level."""
-    if namespaces and level is None:
-        raise InputError("--namespace is for --level", "say with --level which level these namespaces are to have")
-    return [("--level", labelled(level, namespaces or ()))] if level is not None else []
-
-
-def _texts(
-    own: Context, files: list[Path] | None, from_log: str | None, stage: StageOfLog, cluster: str | None, labels: Texts
-) -> Texts:
+def _texts(own: Context, files: list[Path] | None, from_log: str | None, stage: str, cluster: str | None, labels: Texts) -> Texts:
     """The given manifests, or those of a stage that the log shows; none for the policies of the log."""
     if labels:
         return [*(read_texts(files) if files else ()), *labels]
     if from_log is not None and not files:
-        return texts_from_log(own, stage, from_log, cluster)
-    if stage is not StageOfLog.VALIDATING:
+        return texts_from_log(own, stage_of(stage), from_log, cluster)
+    if stage != DEFAULT.name:
         raise InputError(f"--stage {stage} is for --from-log without -f", "with -f, the kinds of the manifests say the stage")
     return read_texts(files)
 
 
 def _compared(own: Context, replays: Sequence[Replayed]) -> list[Table]:
-    """The comparison of a chain of authorizers with policies, where both are given."""
-    by_stage = {each.plan.stage: each for each in replays}
-    chain, policies = by_stage.get(CONDITIONS.name), by_stage.get(VALIDATING.name)
-    if chain is None or policies is None:
+    """The comparison of the verdicts of several stages, such as of a chain of authorizers with policies."""
+    if len(replays) == 1:
         return []
-    with closing(open_lake(own.lake, files=chain.plan.files)) as reader:
-        return [matrix_table(matrix(reader, chain.verdicts, policies.verdicts))]
+    by_stage = {each.plan.stage: each.verdicts for each in replays}
+    with closing(open_lake(own.lake, files=replays[0].plan.files)) as reader:
+        return [table for name in by_stage for table in stage_of(name).readiness.compared(reader, by_stage)]
 
 
 class _Base(NamedTuple):

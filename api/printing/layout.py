@@ -18,8 +18,9 @@ from typing import TextIO
 from rich.cells import cell_len
 
 from pipeline.report.cells import visible
+from pipeline.tables import Column, Table
 
-from .tables import Column, Table, text
+from .tables import text
 
 _GAP = 3
 _GAP_MIN = 2

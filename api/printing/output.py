@@ -16,8 +16,9 @@ from enum import StrEnum
 from typing import Any, TextIO
 
 from pipeline.report.cells import spreadsheet_text, visible
+from pipeline.tables import Column, Table
 
-from .tables import Column, Table, text
+from .tables import text
 
 __all__ = ["Column", "Format", "Table", "render", "text"]
 # Rows of a long table on a terminal, without --limit.

@@ -10,8 +10,9 @@ from ingest.counted import counted
 from pipeline.report.cells import visible
 from pipeline.report.over_time import section
 from pipeline.stages.over_time import OverTime
+from pipeline.tables import Column, Table
 
-from .tables import Column, Table, text
+from .tables import text
 
 _ROWS_MAX = 40
 

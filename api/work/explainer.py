@@ -90,7 +90,7 @@ def _explained(lake: Path, order: Mapping[str, Any], by: ByStage) -> list[Made]:
     if order["run_id"] is None:
         return by.recorded(order["stage"])
     stage = stage_of(run(lake, order["run_id"]).stage)
-    if not stage.readiness.explains_log:
+    if not stage.readiness.in_log:
         raise EvidenceError(
             f"run {order['run_id']} is of stage {stage.name}, whose verdicts hold their own reasons", "ask for its verdicts"
         )

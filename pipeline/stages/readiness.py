@@ -6,7 +6,7 @@ The defaults fit a stage whose verdicts have `effect` (deny or admit) and `flip`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,8 +18,12 @@ from queries import LakeReader
 
 from ..explaining.asked import Asked
 from ..explaining.explanation import Told
+from ..manifests.documents import Document
 from ..request import Object
+from ..runs.flips import flips, flips_tables
 from ..runs.window import Window
+from ..tables import Table
+from .as_of import AsOf
 from .flips_over_time import flips_over_time
 from .over_time import OverTime
 
@@ -169,8 +173,8 @@ class StageReadiness(Generic[RulesT, PlanT]):
         """What speaks against the manifests apart from denials. `verdicts` and `rules` are as for over_time."""
         return ()
 
-    # Whether `explain` also answers without rules, by those that the log shows in force at the time of the request.
-    explains_log = False
+    # Whether the log shows which rules were in force. Then `explain` answers without rules, too.
+    in_log = False
 
     def explain(self, reader: LakeReader, rules: RulesT | None, asked: Asked) -> Sequence[Told] | None:
         """Why the stage decides as it does about one request, pass by pass; None if its verdicts hold their own reasons.
@@ -211,6 +215,22 @@ class StageReadiness(Generic[RulesT, PlanT]):
         They are of the same objects as `rules`, or with `replaces_all` of all. Raises EvidenceError where they are not known.
         """
         return None
+
+    def recorded(self, reader: LakeReader, cluster: str, moment: datetime) -> AsOf[Document] | None:
+        """The manifests that the log shows in force at a moment; None if a replay of them needs more than manifests."""
+        return None
+
+    def tables(self, reader: LakeReader, title: str, verdicts: Path) -> Sequence[Table]:
+        """What `hindcast replay` prints of a run, the first table under this title. `verdicts` is the verdict table of the run."""
+        return flips_tables(title, flips(reader, verdicts))
+
+    def change_tables(self, reader: LakeReader, rules: RulesT, before: RulesT, asked: Any) -> Sequence[Table]:
+        """What only this stage can say of a change from the rules `before`; `asked` are the wishes for the plans."""
+        return ()
+
+    def compared(self, reader: LakeReader, verdicts: Mapping[str, Path]) -> Sequence[Table]:
+        """What only this stage can say of its verdicts next to those of others; `verdicts` are those of each replayed stage."""
+        return ()
 
     def mistakes(self, rules: RulesT, replaces_all: bool) -> Sequence[str]:
         """Sentences about manifests that the server accepts and that do not do what they seem to do."""

@@ -11,30 +11,20 @@ from typing import Any
 from api.context import Context
 from api.given import Texts, say_mistakes, walk
 from api.printing.output import Table
+from ingest.counted import counted
 from ingest.errors import InputError
 from pipeline.manifests.documents import Document
 from pipeline.readiness.stage_flow import run_stage
 from pipeline.replay import request_difference
-from pipeline.runs import RunKind, RunStore, RunSummary
+from pipeline.runs import RunKind, RunStore
 from pipeline.runs.executors import Executor
 from pipeline.runs.export import export
-from pipeline.runs.flips import flips
 from pipeline.runs.plan import RunPlan
-from pipeline.stages.conditions.difference import changes
-from pipeline.stages.conditions.figures import decided, reads
-from pipeline.stages.mutating.summary import Told, changed_paths, mutated, not_applied
-from pipeline.stages.registry import CONDITIONS, MUTATING, SCHEMA, WEBHOOKS
-from pipeline.stages.schema.replay.figures import figures
 from pipeline.stages.stage import Asked, Stage
-from pipeline.stages.webhooks.interception import interception, reasons
-from queries import LakeReader, open_lake
+from queries import open_lake
 
 from ..policies import moment_of
-from .chain_tables import chain_tables, change_table
-from .mutating_tables import mutating_tables
-from .replay_tables import flips_tables, request_difference_table
-from .schema_tables import schema_tables
-from .webhook_tables import interception_tables
+from .replay_tables import request_difference_table
 
 
 @dataclass(frozen=True)
@@ -72,13 +62,14 @@ def replay_stage(
     found = run_stage(own.lake, stage, rules, asked, walked, RunKind.REPLAY)
     verdicts = found.verdicts(own.lake)
     with closing(open_lake(own.lake, files=found.plan.files)) as reader:
-        tables = _tables(stage, found.summary, reader, verdicts)
+        summary = found.summary
+        title = f"Run {summary.run_id}, stage {stage.name}: {counted(summary.evaluated, 'request')} replayed"
+        tables = list(stage.readiness.tables(reader, title, verdicts))
     if old_rules is not None and not stage.readiness.flips_against_base:
         base = run_stage(own.lake, stage, old_rules, asked, walked, RunKind.BASE, found.plan.files)
-        tables = [request_difference_table(request_difference(base.verdicts(own.lake), verdicts)), *tables]
-        if stage is CONDITIONS and len(rules) == len(old_rules) == 1:
-            with closing(open_lake(own.lake, files=found.plan.files)) as reader:
-                tables = [change_table(changes(reader, old_rules[0], rules[0], asked)), *tables]
+        with closing(open_lake(own.lake, files=found.plan.files)) as reader:
+            changed = stage.readiness.change_tables(reader, rules, old_rules, asked)
+        tables = [*changed, request_difference_table(request_difference(base.verdicts(own.lake), verdicts)), *tables]
     return Replayed(found.plan, verdicts, tuple(tables))
 
 
@@ -93,21 +84,6 @@ def rules_as_of(own: Context, stage: Stage[Any, Any], rules: Any, moment: str, c
             "give the version before as files with --against",
         )
     return found
-
-
-def _tables(stage: Stage[Any, Any], summary: RunSummary, reader: LakeReader, verdicts: Path) -> list[Table]:
-    """What a stage's own run says: webhooks are called or not, other stages change the outcome of requests or not."""
-    if stage is WEBHOOKS:
-        return interception_tables(summary, interception(reader, verdicts), reasons(reader, verdicts))
-    if stage is MUTATING:
-        told = Told(mutated(reader, verdicts), changed_paths(reader, verdicts), not_applied(reader, verdicts))
-        return mutating_tables(summary, told, flips(reader, verdicts))
-    if stage is SCHEMA:
-        return schema_tables(summary, figures(reader, verdicts))
-    changed = flips_tables(stage.name, summary, flips(reader, verdicts))
-    if stage is CONDITIONS:
-        return [*chain_tables(reads(reader, verdicts), decided(reader, verdicts)), *changed]
-    return changed
 
 
 def write_export(own: Context, replays: Sequence[Replayed], manifests: Sequence[Document], file: Path, only: bool) -> None:

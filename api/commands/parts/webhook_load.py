@@ -9,10 +9,7 @@ from ingest.counted import counted
 from pipeline.stages.webhooks.load import CAUSES_SHOWN, Loads
 from pipeline.stages.webhooks.needs import Lock, SystemReach
 from pipeline.stages.webhooks.outage import DEADLINE_SECONDS, Outage
-
-LOWER_BOUND = (
-    "a conflict, or a delete whose store read an old copy, asks webhooks again, which leaves no trace: the calls are a lower bound"
-)
+from pipeline.stages.webhooks.tables import LOWER_BOUND
 
 
 def load_tables(found: Loads, latency_ms: float | None, words: str) -> list[Table]:

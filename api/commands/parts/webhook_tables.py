@@ -6,39 +6,8 @@ from collections.abc import Sequence
 
 from api.printing.output import Column, Table
 from ingest.counted import counted
-from pipeline.runs import RunSummary
 from pipeline.stages.webhooks.behaviour import Behaviour, Traced
-from pipeline.stages.webhooks.interception import Intercepted, NotCalled
 from pipeline.stages.webhooks.latency import Latency
-
-from .webhook_load import LOWER_BOUND
-
-_UNASKED = "each webhook meets the requests as recorded: changes and refusals that other given webhooks would make are not in it"
-
-
-def interception_tables(summary: RunSummary, found: Sequence[Intercepted], not_called: Sequence[NotCalled]) -> list[Table]:
-    """What each webhook meets, then why it is not called."""
-    names = ("called", "calls", "nomatch", "unreached", "rejected", "skipped", "unknown", "traced")
-    wide = ("unreached", "skipped", "traced")
-    headings = {"nomatch": "NO MATCH", "unreached": "NOT REACHED", "rejected": "REJECTED WITHOUT CALL"}
-    columns = [
-        Column("webhook"),
-        Column("configuration", wide=True),
-        Column("phase"),
-        *(Column(name, headings.get(name, ""), number=True, wide=name in wide) for name in names),
-        Column("again", "SECOND ROUND UNKNOWN", number=True, wide=True),
-    ]
-    rows = [[getattr(each, column.key) for column in columns] for each in found]
-    title = f"Run {summary.run_id}, stage webhooks: {counted(summary.evaluated, 'request')} replayed"
-    reasons = [
-        Column("decision"), Column("webhook"), Column("passes", number=True), Column("why", prose=True),
-        Column("resource", "MOST FREQUENT"), Column("resources", wide=True, number=True), Column("example", "AUDIT ID", wide=True),
-    ]  # fmt: skip
-    why = [[getattr(each, column.key) for column in reasons] for each in not_called]
-    return [
-        Table("webhooks", columns, rows, title, (LOWER_BOUND, _UNASKED)),
-        Table("not_called", reasons, why, "Requests that do not call a webhook, and why"),
-    ]
 
 
 def behaviour_table(found: Sequence[Behaviour], traces: Traced) -> Table:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from queries import LakeReader
 
+from ...admission.policies.verdict import STAGE as POLICIES
 from ...explaining.asked import Asked
 from ...explaining.explanation import Told
+from ...tables import Table
 from ..grouped import GroupedPlan
 from ..readiness import StageReadiness, StageWords
 from .chain import SIMULATED, Chain, Shape
+from .difference import changes
 from .explain_recorded import explain_recorded
+from .figures import decided, reads
+from .matrix import matrix
+from .ruling import NAME
+from .tables import chain_tables, change_table, matrix_table
 
 Rules = tuple[Chain, ...]
 
@@ -35,6 +43,19 @@ class ConditionsReadiness(StageReadiness[Rules, GroupedPlan[Any]]):
     def explain(self, reader: LakeReader, rules: Rules | None, asked: Asked) -> Sequence[Told]:
         """See StageReadiness. The log shows no chains."""
         return [explain_recorded(reader, each, asked.cluster, asked.audit_id, asked.ts, asked.version) for each in rules or ()]
+
+    def tables(self, reader: LakeReader, title: str, verdicts: Path) -> Sequence[Table]:
+        """See StageReadiness: the proofs come first."""
+        return [*chain_tables(reads(reader, verdicts), decided(reader, verdicts)), *super().tables(reader, title, verdicts)]
+
+    def change_tables(self, reader: LakeReader, rules: Rules, before: Rules, asked: Any) -> Sequence[Table]:
+        """See StageReadiness. Chains are paired only if there is one of each version."""
+        return [change_table(changes(reader, before[0], rules[0], asked))] if len(rules) == len(before) == 1 else []
+
+    def compared(self, reader: LakeReader, verdicts: Mapping[str, Path]) -> Sequence[Table]:
+        """See StageReadiness: conditions against policies."""
+        own, policies = verdicts.get(NAME), verdicts.get(POLICIES)
+        return [matrix_table(matrix(reader, own, policies))] if own is not None and policies is not None else []
 
     def places(self, rules: Rules) -> Sequence[tuple[str, str]]:
         """See StageReadiness."""

@@ -9,16 +9,22 @@ from pathlib import Path
 from queries import LakeReader
 
 from ...explaining.asked import Asked
-from ...explaining.explanation import Told
+from ...explaining.explanation import Told as Explained
+from ...manifests.documents import Document
 from ...request import Object
+from ...runs.flips import flips
+from ...tables import Table
+from ..as_of import AsOf
 from ..grouped import GroupedPlan
 from ..readiness import Excluded, Objection, StageReadiness, StageWords
-from .as_of import policies_before
+from .as_of import policies_as_of, policies_before
 from .compiled import compile_mutating
 from .exempting import with_exemptions
 from .explain import explain_mutating
 from .model import MutatingRules
 from .objections import objections
+from .summary import Told, changed_paths, mutated, not_applied
+from .tables import mutating_tables
 
 
 class MutatingReadiness(StageReadiness[MutatingRules, GroupedPlan[MutatingRules]]):
@@ -31,7 +37,7 @@ class MutatingReadiness(StageReadiness[MutatingRules, GroupedPlan[MutatingRules]
         thing="mutating policy",
         passes=("leaves it as it is", "leave it as it is"),
     )
-    explains_log = True
+    in_log = True
     # The row of a request as a whole knows the answer of later stages, and whether the cluster refused the request already.
     counted = """
         SELECT given.* REPLACE (
@@ -62,9 +68,18 @@ class MutatingReadiness(StageReadiness[MutatingRules, GroupedPlan[MutatingRules]
         """See StageReadiness: idempotence, order, lost changes and fights with controllers."""
         return objections(reader, verdicts, rules)
 
-    def explain(self, reader: LakeReader, rules: MutatingRules | None, asked: Asked) -> Sequence[Told]:
+    def explain(self, reader: LakeReader, rules: MutatingRules | None, asked: Asked) -> Sequence[Explained]:
         """See StageReadiness."""
         return explain_mutating(reader, rules, asked)
+
+    def recorded(self, reader: LakeReader, cluster: str, moment: datetime) -> AsOf[Document]:
+        """See StageReadiness."""
+        return policies_as_of(reader, cluster, moment)
+
+    def tables(self, reader: LakeReader, title: str, verdicts: Path) -> Sequence[Table]:
+        """See StageReadiness."""
+        told = Told(mutated(reader, verdicts), changed_paths(reader, verdicts), not_applied(reader, verdicts))
+        return mutating_tables(title, told, flips(reader, verdicts))
 
     def as_of(self, reader: LakeReader, cluster: str, moment: datetime, rules: MutatingRules, replaces_all: bool) -> MutatingRules:
         """See StageReadiness."""

@@ -12,12 +12,15 @@ from pathlib import Path
 from queries import LakeReader
 
 from ...runs import RunStore
+from ...tables import Table
 from ..grouped import GroupedPlan
 from ..readiness import Agreed, Remedy, RemedyPart, StageReadiness, StageWords
 from .checking import read_definition
 from .relaxing import relaxed
 from .replay.definitions import Given, served_of
+from .replay.figures import figures
 from .sql import statement
+from .tables import schema_tables
 
 
 class SchemaReadiness(StageReadiness[Given, GroupedPlan[Given]]):
@@ -36,6 +39,10 @@ class SchemaReadiness(StageReadiness[Given, GroupedPlan[Given]]):
         """See StageReadiness: raises for all rules of a definition."""
         served_of(rules.definitions, version)
         return ()
+
+    def tables(self, reader: LakeReader, title: str, verdicts: Path) -> Sequence[Table]:
+        """See StageReadiness."""
+        return schema_tables(title, figures(reader, verdicts))
 
     def agreement(self, reader: LakeReader, plan: GroupedPlan[Given]) -> Sequence[Agreed] | None:
         """The recorded answers against the definitions of the time; the run has compared each request."""

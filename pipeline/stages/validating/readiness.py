@@ -25,7 +25,7 @@ class PolicyReadiness(StageReadiness[PolicySet, ReplayPlan]):
         "up to Kubernetes 1.36 the API server records only the first failure of a request: recorded counts are lower bounds, "
         "replayed ones are not",
     )
-    explains_log = True
+    in_log = True
 
     def explain(self, reader: LakeReader, rules: PolicySet | None, asked: Asked) -> Sequence[Told]:
         """See StageReadiness."""

@@ -11,19 +11,24 @@ from queries import LakeReader
 
 from ...explaining.asked import Asked
 from ...explaining.explanation import Told
+from ...manifests.documents import Document
 from ...request import Object
 from ...runs.window import Window
+from ...tables import Table
+from ..as_of import AsOf
 from ..grouped import GroupedPlan
 from ..over_time import OverTime
 from ..readiness import Agreed, Excluded, StageReadiness, StageWords
 from .agreement import recorded_agreement
-from .as_of import configurations_before
+from .as_of import configurations_before, manifests_as_of
 from .exempting import with_exemptions
 from .explain import explain_webhooks
+from .interception import interception, reasons
 from .load import loads
 from .model import AsRecorded, Chain
 from .outage import whole_outage
 from .over_time import calls_over_time, outage_over_time
+from .tables import interception_tables
 
 
 class WebhookReadiness(StageReadiness[Any, GroupedPlan[Any]]):
@@ -37,7 +42,7 @@ class WebhookReadiness(StageReadiness[Any, GroupedPlan[Any]]):
         part="webhook",
         passes=("lets it pass", "let it pass"),
     )
-    explains_log = True
+    in_log = True
     # A trace says what a called webhook did: see trace.py. A request that ended before a webhook does not concern it, nor one that
     # something else refused, whatever this webhook would have answered.
     counted = """
@@ -93,6 +98,14 @@ class WebhookReadiness(StageReadiness[Any, GroupedPlan[Any]]):
     def explain(self, reader: LakeReader, rules: Any, asked: Asked) -> Sequence[Told]:
         """See StageReadiness."""
         return explain_webhooks(reader, AsRecorded.RULES if rules is None else rules, asked)
+
+    def recorded(self, reader: LakeReader, cluster: str, moment: datetime) -> AsOf[Document]:
+        """See StageReadiness."""
+        return manifests_as_of(reader, cluster, moment)
+
+    def tables(self, reader: LakeReader, title: str, verdicts: Path) -> Sequence[Table]:
+        """See StageReadiness: webhooks are called or not."""
+        return interception_tables(title, interception(reader, verdicts), reasons(reader, verdicts))
 
     def as_of(self, reader: LakeReader, cluster: str, moment: datetime, rules: Any, replaces_all: bool) -> Any:
         """See StageReadiness."""

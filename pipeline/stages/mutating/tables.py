@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from api.printing.output import Column, Table
-from ingest.counted import counted
-from pipeline.runs import RunSummary
-from pipeline.runs.flips import Flipped
-from pipeline.stages.mutating.summary import Told
-
-from .replay_tables import flips_tables
+from ...runs.flips import Flipped, flips_tables
+from ...tables import Column, Table, listed
+from .summary import Told
 
 _COUNTS = {
     "changed": "",
@@ -30,12 +26,10 @@ _NOTES = (
 )
 
 
-def mutating_tables(summary: RunSummary, told: Told, flips: Sequence[Flipped]) -> list[Table]:
+def mutating_tables(title: str, told: Told, flips: Sequence[Flipped]) -> list[Table]:
     """What each policy makes of its requests, what it changes, and why it does not; then the requests against the record."""
     counts = [Column(name, heading, number=True, wide=name in _WIDE) for name, heading in _COUNTS.items()]
     columns = [Column("policy", may_shorten=True), Column("binding", wide=True), *counts]
-    title = f"Run {summary.run_id}, stage mutating: {counted(summary.evaluated, 'request')} replayed"
-    rows = [[getattr(each, column.key) for column in columns] for each in told.policies]
     changed = [
         Column("policy", may_shorten=True), Column("op"), Column("path"), Column("requests", number=True),
         Column("before", wide=True, prose=True), Column("after", prose=True), Column("example", "AUDIT ID", wide=True),
@@ -44,15 +38,13 @@ def mutating_tables(summary: RunSummary, told: Told, flips: Sequence[Flipped]) -
         Column("policy", may_shorten=True), Column("outcome"), Column("requests", number=True), Column("why", prose=True),
         Column("example", "AUDIT ID", wide=True),
     ]  # fmt: skip
-    tables = [Table("policies", columns, rows, title, _NOTES)]
+    tables = [listed("policies", columns, told.policies, title, _NOTES)]
     if told.paths:
-        cells = [[getattr(each, column.key) for column in changed] for each in told.paths]
         notes = ("after: the value in the latest of these requests",)
-        tables.append(Table("changes", changed, cells, "What each policy changes", notes))
+        tables.append(listed("changes", changed, told.paths, "What each policy changes", notes))
     if told.reasons:
-        cells = [[getattr(each, column.key) for column in why] for each in told.reasons]
-        tables.append(Table("reasons", why, cells, "Requests that a policy refuses, fails on, or leaves unknown"))
-    against, *others = flips_tables("mutating", summary, flips)
+        tables.append(listed("reasons", why, told.reasons, "Requests that a policy refuses, fails on, or leaves unknown"))
+    against, *others = flips_tables("", flips)
     note = ("changed: the object that was stored differs from the one that these policies would have left",)
     tables.append(Table("flips", against.columns, against.rows, "Requests against the record", note))
     return [*tables, *(each for each in others if each.name != "unknown")]

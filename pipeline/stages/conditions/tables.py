@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from api.printing.output import Column, Table
-from pipeline.stages.conditions.chain import SIMULATED
-from pipeline.stages.conditions.difference import Change, Side
-from pipeline.stages.conditions.figures import Decided, Read, by_finding
-from pipeline.stages.conditions.matrix import Compared
+from ...tables import Column, Table, listed
+from .chain import SIMULATED
+from .difference import Change, Side
+from .figures import Decided, Read, by_finding
+from .matrix import Compared
 
 _READ_NOTES = (
     SIMULATED,
@@ -39,8 +39,7 @@ def chain_tables(found: Sequence[Read], others: Sequence[Decided]) -> list[Table
             Column("why", wide=True, prose=True),
             Column("example", "AUDIT ID", wide=True),
         ]
-        rows = [[getattr(each, column.key) for column in columns] for each in asked]
-        tables.append(Table("refuted", columns, rows, "Lists and watches that are not proved"))
+        tables.append(listed("refuted", columns, asked, "Lists and watches that are not proved"))
     columns = [
         Column("decision"),
         Column("code", number=True),
@@ -48,11 +47,11 @@ def chain_tables(found: Sequence[Read], others: Sequence[Decided]) -> list[Table
         Column("reason", prose=True),
         Column("example", "AUDIT ID", wide=True),
     ]
-    rows = [[getattr(each, column.key) for column in columns] for each in others if each.decision != "admit"]
+    refused = [each for each in others if each.decision != "admit"]
     notes = (SIMULATED, "500: an error travels with the refusal, which the server answers as an internal error")
-    if rows:
+    if refused:
         tables.append(
-            Table("conditional", columns, rows, "Other requests that the chain refuses, or whose outcome is unknown", notes)
+            listed("conditional", columns, refused, "Other requests that the chain refuses, or whose outcome is unknown", notes)
         )
     return tables
 
@@ -111,6 +110,5 @@ def matrix_table(found: Sequence[Compared]) -> Table:
         Column("policies_said", "POLICIES SAY", prose=True),
         Column("example", "AUDIT ID", wide=True),
     ]
-    rows = [[getattr(each, column.key) for column in columns] for each in found]
     note = "conditions come first: of a write that both refuse, the client sees the refusal of the conditions"
-    return Table("matrix", columns, rows, "Writes under conditions, and under roles with policies", (SIMULATED, note))
+    return listed("matrix", columns, found, "Writes under conditions, and under roles with policies", (SIMULATED, note))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from api.printing.output import Column, Table
-from ingest.counted import counted
-from pipeline.runs import RunSummary
-from pipeline.stages.schema.replay.figures import Figures
+from ...tables import Column, Table, listed
+from .replay.figures import Figures
 
 _OPEN_LOOP = (
     "each request meets the objects as recorded; `diverged_by` and `cascade_of` in the details name earlier verdicts that would "
@@ -18,12 +16,12 @@ _STILL = "still refused: the record refuses the request, here or at another stag
 _DROPPED = "admitted, refused otherwise: if clients sent nothing that the definition of that time drops"
 
 
-def schema_tables(summary: RunSummary, found: Figures) -> list[Table]:
+def schema_tables(title: str, found: Figures) -> list[Table]:
     """What becomes of the requests; then refused fields, their writers, changed fields, and why some are unknown."""
-    return [_results(summary, found), *filter(None, (_fields(found), _writers(found), _changed(found), _unknown(found)))]
+    return [_results(title, found), *filter(None, (_fields(found), _writers(found), _changed(found), _unknown(found)))]
 
 
-def _results(summary: RunSummary, found: Figures) -> Table:
+def _results(title: str, found: Figures) -> Table:
     headings = {
         "warned": "WITH WARNING",
         "newly_refused": "NEWLY REFUSED",
@@ -40,9 +38,7 @@ def _results(summary: RunSummary, found: Figures) -> Table:
         Column("definition", may_shorten=True),
         *(Column(name, headings.get(name, ""), number=True, wide=name in wide) for name in names),
     ]
-    rows = [[getattr(each, column.key) for column in columns] for each in found.results]
-    title = f"Run {summary.run_id}, stage schema: {counted(summary.evaluated, 'request')} replayed"
-    return Table("definitions", columns, rows, title, (_RATCHETED, _STILL, _OPEN_LOOP))
+    return listed("definitions", columns, found.results, title, (_RATCHETED, _STILL, _OPEN_LOOP))
 
 
 def _fields(found: Figures) -> Table | None:
@@ -97,6 +93,4 @@ def _unknown(found: Figures) -> Table | None:
 
 
 def _listed(key: str, columns: list[Column], records: Sequence[object], title: str, notes: tuple[str, ...] = ()) -> Table | None:
-    """The records as a table, whose columns are named as their fields; None without records."""
-    rows = [[getattr(each, column.key) for column in columns] for each in records]
-    return Table(key, columns, rows, title, notes) if rows else None
+    return listed(key, columns, records, title, notes) if records else None

@@ -1,0 +1,26 @@
+"""The options `--level` and `--namespace` of replays: a level of Pod Security, as if manifests gave the labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from api.given import Texts
+from ingest.errors import InputError
+from pipeline.stages.pod_security.checks.table import Level as PodSecurityLevel
+from pipeline.stages.pod_security.given import labelled
+
+Level = Annotated[
+    PodSecurityLevel | None,
+    typer.Option(help="Replay this level of Pod Security, for all namespaces or those of --namespace, as if -f gave their labels."),
+]
+LevelNamespaces = Annotated[list[str] | None, typer.Option("--namespace", help="With --level: this namespace; repeatable.")]
+
+
+def labels_of(level: PodSecurityLevel | None, namespaces: Sequence[str] | None) -> Texts:
+    """Namespaces with the labels of a level."""
+    if namespaces and level is None:
+        raise InputError("--namespace is for --level", "say with --level which level these namespaces are to have")
+    return [("--level", labelled(level, namespaces or ()))] if level is not None else []
