@@ -6,7 +6,7 @@ other rules.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from pipeline.readiness.exempting.manifests import Manifests
 from pipeline.readiness.flow import Made
 from pipeline.request import Object
 from pipeline.runs import RunStore, StoredRun
+from pipeline.stages.assign import kind_of
 from pipeline.stages.stage import Stage
 
 _POLICIES, _MADE, _COSTS, _MANIFESTS, _CLUSTER = "policies.yaml", "report.json", "costs.json", "manifests.yaml", "cluster"
@@ -48,6 +49,14 @@ def kept_manifests(lake: Path, run_id: str) -> str | None:
     """The manifests of a run of another stage as YAML, or None where they are not kept."""
     text = RunStore(lake).run(run_id).kept(_MANIFESTS)
     return text.decode("utf-8") if text is not None else None
+
+
+def keep_rules(lake: Path, run_id: str, stage: Stage[Any, Any], rules: Any, texts: Iterable[tuple[str, str]]) -> None:
+    """Keep what a run of a stage judged by: the policies as they were read, other manifests of the stage as they were given."""
+    if isinstance(rules, PolicySet):
+        keep_policies(lake, run_id, rules)
+    else:
+        keep_manifests(lake, run_id, [each.value for each in manifests_of(texts) if kind_of(each) in stage.kinds])
 
 
 def kept_rules(lake: Path, run_id: str, stage: Stage[Any, Any]) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from pipeline.admission.policies.model import PolicySet
 from pipeline.admission.policies.refusing import refuse_errors
 from pipeline.manifests.files import manifests_of
 from pipeline.readiness.stage_flow import StageWalk
@@ -43,6 +44,10 @@ class Given:
     def judges_policies(self) -> bool:
         """Whether policies are asked about; also where no stage reads anything, so that the mistake is named."""
         return self.has_policies or not self.stages
+
+    def with_policies(self, policies: PolicySet | None) -> list[tuple[Stage[Any, Any], Any]]:
+        """The rules of every stage, where the policies were read apart."""
+        return [*([(VALIDATING, policies)] if policies is not None else ()), *self.stages]
 
     def rules_of(self, stage: Stage[Any, Any]) -> Any:
         """The rules of a stage; without any among the manifests, those of no manifest."""

@@ -11,24 +11,24 @@ from typing import Annotated
 import typer
 
 from api import asked_values
-from api.beside_runs import keep_cluster, keep_made, keep_manifests, keep_policies
+from api.beside_runs import keep_cluster, keep_made, keep_rules
 from api.context import Context
-from api.given import given_of, of_stage, warn_of
+from api.given import given_of, warn_of
 from api.printing.output import Column, Format, Table, render
 from api.printing.reports import VERDICT_STYLES
 from api.printing.targets import check_file
 from ingest.errors import InputError
-from pipeline.admission.policies.load import parse_policy_set
 from pipeline.cel.minors import NEWEST
 from pipeline.fleet import FleetReport, Question, judge_fleet
 from pipeline.fleet.fleet import clusters_of
 from pipeline.fleet.model import FleetCell
+from pipeline.manifests.files import manifests_of
 from pipeline.readiness.judging import Judgement
 from pipeline.readiness.model import Status
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.replay import Window
 from pipeline.report.fleet import FLEET_FORMATS, SIGNS, first_reason, fleet_answer, fleet_format_of, ready_in
-from pipeline.stages.registry import VALIDATING, stage_of
+from pipeline.stages.registry import stage_of
 
 from . import replay
 from .parts import options
@@ -134,10 +134,8 @@ def _judged(own: Context, question: Question, clusters: list[str] | None, worker
             keep_cluster(own.lake, part.report.run_id, cluster)
         for name, summary in judgement.runs.items():
             own.note_defects(summary.defects)
-            if name == VALIDATING.name:
-                keep_policies(own.lake, summary.run_id, parse_policy_set(question.texts))
-            else:
-                keep_manifests(own.lake, summary.run_id, of_stage(question.texts, stage_of(name)))
+            stage = stage_of(name)
+            keep_rules(own.lake, summary.run_id, stage, stage.read(manifests_of(question.texts)), question.texts)
 
     def begin(done: int, total: int, cluster: str) -> None:
         if cluster:

@@ -19,27 +19,24 @@ from api import asked_values
 from api.checks.watch_metrics import HOST, WatchMetrics
 from api.context import Context
 from api.damage import ENGINE_ERRORS, explained
-from api.given import Texts, given_of, of_stage, say_mistakes, warn_of
+from api.given import Texts, given_of, of_stage, say_mistakes, walk, warn_of
 from api.printing.pipe import has_reader
 from api.printing.targets import check_file
 from ingest.durable import write_whole
 from ingest.errors import HindcastError, InputError
 from ingest.holds import hold_files
-from pipeline.history.in_force import CHANGE_DELAY
 from pipeline.manifests.writing import to_yaml
 from pipeline.readiness.model import Fidelity, Status
-from pipeline.readiness.of_stage import fidelity_of
 from pipeline.readiness.rules import ReadinessRules
+from pipeline.readiness.stage_flow import agreement
 from pipeline.readiness.watching import Cursor, FirstDenial, Key, Watch, watched_digest
 from pipeline.replay import Window
 from pipeline.report.texts import json_text
 from pipeline.runs import Defect
-from pipeline.stages.registry import VALIDATING
 from pipeline.stages.stage import Asked
 from queries import open_lake
 
 from . import replay
-from .calibrate import calibrate
 from .parts import options
 from .policies import checked_policies, read_texts
 
@@ -94,7 +91,7 @@ def command(
     texts = read_texts(policies)
     chosen, digest = _watched(own, texts, version, only_given)
     given = ReadinessRules.load(rules) if rules else ReadinessRules()
-    fidelity = _agreement(own, chosen, version, workers) if calibration else None
+    fidelity = _agreement(own, texts, chosen, version, workers) if calibration else None
     store = CursorFile(cursor or own.lake / "watch" / f"{digest}.json", digest)
     reader = open_lake(own.lake)
     try:
@@ -111,30 +108,24 @@ def _watched(own: Context, texts: Texts, version: tuple[int, int], replaces_all:
     """The rules to watch by stage, and a digest of them."""
     given = given_of(texts, version)
     warn_of(own, given)
-    found: list[tuple[Any, Any]] = []
     policies = checked_policies(own, texts, version) if given.judges_policies else None
-    if policies is not None:
-        found.append((VALIDATING, policies))
     others = ""
     for stage, rules in given.stages:
         say_mistakes(own, stage, rules, replaces_all)
-        found.append((stage, rules))
         others += f"{stage.name} {replaces_all} {to_yaml(of_stage(texts, stage))}"
-    return found, watched_digest(policies, version, others)
+    return given.with_policies(policies), watched_digest(policies, version, others)
 
 
 def _agreement(
-    own: Context, chosen: Sequence[tuple[Any, Any]], version: tuple[int, int], workers: int | None
+    own: Context, texts: Texts, chosen: Sequence[tuple[Any, Any]], version: tuple[int, int], workers: int | None
 ) -> dict[str, Fidelity]:
     """How far the replay agrees with the record, by judged thing."""
     found: dict[str, Fidelity] = {}
-    for stage, rules in chosen:
-        if stage is VALIDATING:
-            found |= calibrate(own, Window(), version, workers, CHANGE_DELAY).fidelity
-        else:
-            with closing(open_lake(own.lake)) as reader:
-                plan = stage.plan(reader, rules, Asked(Window(), version))
-                found |= fidelity_of(stage.readiness.agreement(reader, plan) or ())
+    walked = walk(own, texts, replay.workers_or_default(own, workers))
+    with closing(open_lake(own.lake)) as reader:
+        for stage, rules in chosen:
+            plan = stage.plan(reader, rules, Asked(Window(), version))
+            found |= agreement(own.lake, reader, stage, plan, walked) or {}
     return found
 
 

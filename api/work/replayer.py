@@ -24,31 +24,27 @@ import msgspec
 from ingest.errors import HindcastError
 from ingest.holds import hold_files
 from ingest.owning import telling_waits
-from pipeline.admission.policies.load import parse_objects
 from pipeline.admission.policies.model import PolicySet
-from pipeline.history.in_force import CHANGE_DELAY
-from pipeline.readiness.exempting.manifests import Manifests
-from pipeline.readiness.flow import Asked, make_report
+from pipeline.manifests.files import manifests_of
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.readiness.stage_flow import Wanted, make_stage_report, run_stage
-from pipeline.replay import ReplayPlan, Window, plan_replay
+from pipeline.replay import ReplayPlan, Window
 from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
 from pipeline.runs.lifetime import end_with_pipe
 from pipeline.runs.plan import RunPlan
-from pipeline.stages.registry import VALIDATING
+from pipeline.stages.registry import stage_of
 from pipeline.stages.stage import Asked as StageAsked
 from pipeline.stages.stage import Stage
-from queries import open_lake
 
 from .. import priorities
 from ..ask.run_costs import count_costs, plan_costs
-from ..beside_runs import keep_gate, keep_made, keep_manifests, keep_policies
+from ..beside_runs import keep_gate, keep_made, keep_manifests, keep_policies, keep_rules
 from ..commands.policies import checked_policies, posted_policies
 from ..confinement import confine
 from ..context import Context
 from ..errors import TooCostlyError, classify
 from ..exhausted import wants_memory
-from ..given import Given, given_of, of_stage
+from ..given import Given, Texts, given_of, of_stage
 from ..posted import check_posted
 from .gating import GateQuestion, answer
 from .jobs import Order, State, Task
@@ -145,24 +141,14 @@ def _replay(task: Task) -> None:
     given, policies = _read(lake, order)
     with hold_files(lake, time.time()):
         runs: dict[str, str] = {}
-        summaries = [_replay_over(lake, policies, task, runs)] if policies is not None else []
-        summaries += [_replay_stage(lake, given, stage, task, runs) for stage, _ in given.stages]
+        every = given.with_policies(policies)
+        summaries = [_replay_stage(lake, stage, rules, given.texts, task, runs) for stage, rules in every]
     planned = sum(summary.planned for summary in summaries)
     _tell(state=State.FINISHED, planned=planned, done=planned)
 
 
-def _replay_over(lake: Path, policies: PolicySet, task: Task, runs: dict[str, str]) -> RunSummary:
-    """Replay policies, and report on them."""
-    plan = _plan(lake, policies, task.order)
-    _tell_run(VALIDATING, plan, runs)
-    summary = _run_plan(lake, plan, task.output_bytes_max)
-    with RunStore(lake).run(summary.run_id).in_use():
-        _report(lake, policies, plan, summary, task)
-    return summary
-
-
-def _replay_stage(lake: Path, given: Given, stage: Stage[Any, Any], task: Task, runs: dict[str, str]) -> RunSummary:
-    """Replay the manifests of another stage, and report on them."""
+def _replay_stage(lake: Path, stage: Stage[Any, Any], rules: Any, texts: Texts, task: Task, runs: dict[str, str]) -> RunSummary:
+    """Replay the manifests of a stage, and report on them."""
     order = task.order
 
     def walk(stage: Stage[Any, Any], plan: RunPlan, kind: RunKind) -> RunSummary:
@@ -172,11 +158,12 @@ def _replay_stage(lake: Path, given: Given, stage: Stage[Any, Any], task: Task, 
 
     window = Window(order.since, order.until)
     asked = StageAsked(window, order.kubernetes_version, order.other_authorizers, order.only)
-    found = run_stage(lake, stage, given.rules_of(stage), asked, walk, RunKind.REPLAY)
+    found = run_stage(lake, stage, rules, asked, walk, RunKind.REPLAY)
     with RunStore(lake).run(found.summary.run_id).in_use():
-        keep_manifests(lake, found.summary.run_id, of_stage(given.texts, stage))
+        keep_rules(lake, found.summary.run_id, stage, rules, texts)
         day = datetime.now(UTC).date() + _EXEMPTED_FOR
-        wanted = Wanted(ReadinessRules.of(order.rules, "rules"), order.calibrate, order.exemptions, day)
+        written = [each.value for each in manifests_of(texts)]
+        wanted = Wanted(ReadinessRules.of(order.rules, "rules"), order.calibrate, order.exemptions, day, written)
         made = make_stage_report(lake, found, wanted, walk, lambda step: _tell(state=State(step)))
         keep_made(lake, made)
     return found.summary
@@ -209,11 +196,11 @@ def _gate(lake: Path, asked: bytes, output_bytes_max: int, used: ExitStack) -> N
     def run(plan: ReplayPlan, kind: RunKind) -> RunSummary:
         nonlocal planned
         if kind is RunKind.CALIBRATION:
-            return _run_plan(lake, plan, output_bytes_max, kind)
+            return _run_stage(lake, stage_of(plan.stage), plan, output_bytes_max, kind)
         if kind is RunKind.REPLAY:
             told[plan.run_id] = None
         _tell(state=State.RUNNING, planned=plan.requests, done=0, **({"run_id": plan.run_id} if kind is RunKind.REPLAY else {}))
-        summary = _run_plan(lake, plan, output_bytes_max, kind)
+        summary = _run_stage(lake, stage_of(plan.stage), plan, output_bytes_max, kind)
         used.enter_context(RunStore(lake).run(summary.run_id).in_use())
         own.note_defects(summary.defects)
         keep_policies(lake, summary.run_id, plan.policies)
@@ -238,30 +225,6 @@ def _gate(lake: Path, asked: bytes, output_bytes_max: int, used: ExitStack) -> N
     _tell(state=State.FINISHED, done=planned)
 
 
-def _report(lake: Path, policies: PolicySet, plan: ReplayPlan, summary: RunSummary, task: Task) -> None:
-    """Make the report of a finished run, and keep it next to the run."""
-    order = task.order
-    keep_policies(lake, summary.run_id, policies)
-    asked = Asked(
-        ReadinessRules.of(order.rules, "rules"),
-        CHANGE_DELAY if order.calibrate else None,
-        order.other_authorizers,
-        Manifests.of(policies, parse_objects([("policies", order.policies)])) if order.exemptions else None,
-        datetime.now(UTC).date() + _EXEMPTED_FOR,
-    )
-
-    def walk(bound: ReplayPlan, kind: RunKind) -> RunSummary:
-        return _run_plan(lake, bound, task.output_bytes_max, kind)
-
-    made = make_report(lake, plan, summary, asked, walk, lambda step: _tell(state=State(step)))
-    keep_made(lake, made)
-
-
-def _run_plan(lake: Path, plan: ReplayPlan, output_bytes_max: int, kind: RunKind = RunKind.REPLAY) -> RunSummary:
-    """Walk a plan of policies; see _run_stage."""
-    return _run_stage(lake, VALIDATING, plan, output_bytes_max, kind)
-
-
 def _run_stage(lake: Path, stage: Stage[Any, Any], plan: RunPlan, output_bytes_max: int, kind: RunKind) -> RunSummary:
     """Walk a plan. Raises LakeError, and TooCostlyError for a run that is too large, which is removed.
 
@@ -276,16 +239,6 @@ def _run_stage(lake: Path, stage: Stage[Any, Any], plan: RunPlan, output_bytes_m
             if isinstance(error, TooCostlyError) or error.errno == errno.EFBIG:
                 run.discard()
             raise
-
-
-def _plan(lake: Path, policies: PolicySet, order: Order) -> ReplayPlan:
-    """Plan the replay over the lake's current files."""
-    reader = open_lake(lake)
-    try:
-        window = Window(order.since, order.until)
-        return plan_replay(reader, policies, window, order.kubernetes_version, other_authorizers=order.other_authorizers)
-    finally:
-        reader.close()
 
 
 class _Teller:

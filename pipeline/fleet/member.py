@@ -15,14 +15,11 @@ from ..admission.policies.load import parse_policy_set
 from ..cel.minors import DEFAULT
 from ..derived.facts import facts_of
 from ..derived.whole import mixed_names_of
-from ..manifests.files import manifests_of
 from ..readiness.judging import Judgement, Place, judge_there, wanted_of
 from ..readiness.model import PolicyReadiness
 from ..readiness.report import Report
 from ..replay.past import load_history, param_kinds_of
 from ..runs import RunKind
-from ..stages.assign import assign
-from ..stages.registry import VALIDATING
 from ..stages.stage import Asked
 from .model import FleetCell, FleetCluster
 from .question import Question
@@ -143,13 +140,9 @@ def _cell(entry: PolicyReadiness, run_id: str) -> FleetCell:
 
 
 def _recorded(reader: LakeReader, cluster: str, question: Question, last: datetime | None) -> dict[str, str]:
-    given = parse_policy_set(question.texts) if _has_policies(question) else None
-    history = load_history(reader, param_kinds_of(given) if given else (), question.window)
+    given = parse_policy_set(question.texts)
+    history = load_history(reader, param_kinds_of(given), question.window)
     return recorded_objects(history, cluster, last or datetime.max.replace(tzinfo=UTC), given)
-
-
-def _has_policies(question: Question) -> bool:
-    return any(stage is VALIDATING for stage, _ in assign(manifests_of(question.texts)).rules)
 
 
 def mix_of(reader: LakeReader, report: Report) -> dict[str, float]:

@@ -7,30 +7,24 @@ print(found.report.policies[0].status, found.runs)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from ingest.errors import InputError
 from queries import LakeReader
 
-from ..admission.policies.load import parse_objects
-from ..history.in_force import CHANGE_DELAY
 from ..manifests.files import manifests_of, texts_of
-from ..replay import ReplayPlan, run_replay
 from ..request import Object
 from ..runs import RunKind, RunStore, RunSummary
 from ..runs.plan import RunPlan
 from ..stages.assign import assign
-from ..stages.registry import STAGES, VALIDATING
+from ..stages.registry import STAGES
 from ..stages.stage import Asked, Stage
-from .against import PolicyBase
-from .exempting.manifests import Manifests
-from .flow import Asked as ReportAsked
-from .flow import Made, make_report
+from .flow import Made
 from .report import Report, joined
 from .rules import ReadinessRules
-from .stage_flow import StageRun, Wanted, make_stage_report, run_stage
+from .stage_flow import Wanted, make_stage_report, run_stage
 
 Given: TypeAlias = str | Sequence[Path]
 
@@ -131,28 +125,11 @@ def _of_stage(
     base = None
     if versions[1] is not None:
         base = run_stage(place.lake, stage, versions[1], asked, place.walk, RunKind.BASE, run.plan.files)
-    if stage is VALIDATING:
-        return _of_policies(place, run, base, asked, wanted, given), run.summary
-    return make_stage_report(place.lake, run, wanted, place.walk, base=base), run.summary
-
-
-def _of_policies(place: Place, run: StageRun, base: StageRun | None, asked: Asked, wanted: Wanted, given: Given) -> Made:
-    """The report on policies, which are judged further than the manifests of other stages."""
-
-    def walk(plan: ReplayPlan, kind: RunKind) -> RunSummary:
-        return run_replay(plan, place.lake, place.workers, place.step, kind)
-
-    want = ReportAsked(
-        wanted.rules,
-        CHANGE_DELAY if wanted.compares else None,
-        asked.other_authorizers,
-        Manifests.of(run.rules, parse_objects(_texts(given))) if wanted.remedies and base is None else None,
+    wanted = replace(
+        wanted,
+        remedies=wanted.remedies and base is None,
+        written=[each.value for each in manifests_of(_texts(given))],
         workers=place.workers,
         shared=place.reader,
     )
-    assert isinstance(run.plan, ReplayPlan)
-    before = None
-    if base is not None:
-        assert isinstance(base.plan, ReplayPlan)
-        before = PolicyBase(base.plan, base.summary, base.verdicts(place.lake))
-    return make_report(place.lake, run.plan, run.summary, want, walk, base=before)
+    return make_stage_report(place.lake, run, wanted, place.walk, base=base), run.summary

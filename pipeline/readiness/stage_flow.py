@@ -1,11 +1,11 @@
-"""From a finished run of any stage to its report; flow.py has the same for policies, which are judged further.
+"""From a finished run of any stage to its report. Policies are judged further: flow.py has what only they have.
 
 It compares with the record, looks for manifests that would keep everybody working and replays them, and builds the report.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -16,16 +16,22 @@ from typing import Any, TypeAlias
 from queries import LakeReader, open_lake
 from queries.catalog import LakeFiles
 
+from ..history.in_force import CHANGE_DELAY
+from ..replay import ReplayPlan
+from ..request import Object
 from ..runs import RunKind, RunStore, RunSummary
 from ..runs.plan import RunPlan
 from ..stages.stage import Asked, Stage
-from .against import Base
+from .against import Base, PolicyBase
 from .assess import judge_units
 from .build import About
 from .exempting.decision import exempted, is_worth_replaying
+from .exempting.manifests import Manifests
 from .exempting.of_stage import StageExemptions
 from .exempting.proposal import Proposal
-from .flow import Finish, Made, Step
+from .exempting.trial import Note, ignored
+from .flow import Asked as PolicyAsked
+from .flow import Finish, Made, Step, calibrated, make_report
 from .model import Fidelity, Status
 from .of_stage import Tried, fidelity_of, stage_report
 from .report import Report
@@ -55,13 +61,19 @@ class StageRun:
 class Wanted:
     """What a report on a run shall have. `compares` with the record; `remedies`: looks for what would keep everybody working.
 
-    `review_by` is the day by which someone should review exemptions.
+    `review_by` is the day by which someone should review exemptions, and `written` are the given manifests, which exemptions
+    change. The rest changes no report: `workers` try exemptions, `note` gets what Hindcast failed to judge, and `shared` is a
+    reader whose database the report may use.
     """
 
     rules: ReadinessRules = field(default_factory=ReadinessRules)
     compares: bool = True
     remedies: bool = True
     review_by: date | None = None
+    written: Sequence[Object] = field(default=(), repr=False)
+    workers: int = field(default=1, repr=False)
+    note: Note = field(default=ignored, repr=False)
+    shared: LakeReader | None = field(default=None, repr=False)
 
 
 def run_stage(
@@ -92,6 +104,8 @@ def make_stage_report(
     renamed: dict[str, str] | None = None,
 ) -> Made:
     """The report of a finished run; with a `base` it is about the change. See flow.make_report for the functions."""
+    if isinstance(run.plan, ReplayPlan):
+        return _of_policies(lake, run, run.plan, wanted, walk, begin, counted, finish, base, renamed)
     stage, readiness = run.stage, run.stage.readiness
     before = None
     if base is not None:
@@ -100,8 +114,7 @@ def make_stage_report(
         fidelity: dict[str, Fidelity] | None = None
         if wanted.compares:
             begin(Step.CALIBRATING)
-            agreed = readiness.agreement(reader, run.plan)
-            fidelity = None if agreed is None else fidelity_of(agreed)
+            fidelity = agreement(lake, reader, stage, run.plan, walk)
         tried = None
         if wanted.remedies and before is None:
             begin(Step.EXEMPTING)
@@ -126,6 +139,43 @@ def make_stage_report(
             report = _exempted(lake, run, reader, walk, report, wanted)
         extra = tuple(tried.remedy.manifests) if tried is not None else ()
         return Made(finish(reader, report), fidelity, extra)
+
+
+def agreement(lake: Path, reader: LakeReader, stage: Stage[Any, Any], plan: RunPlan, walk: StageWalk) -> dict[str, Fidelity] | None:
+    """How far a stage agrees with the record under the manifests of that time, by judged thing; None if it cannot compare."""
+    if isinstance(plan, ReplayPlan):
+        return calibrated(lake, reader, plan, PolicyAsked(), lambda own, kind: walk(stage, own, kind))
+    agreed = stage.readiness.agreement(reader, plan)
+    return None if agreed is None else fidelity_of(agreed)
+
+
+def _of_policies(
+    lake: Path,
+    run: StageRun,
+    plan: ReplayPlan,
+    wanted: Wanted,
+    walk: StageWalk,
+    begin: Callable[[Step], None],
+    counted: Callable[[LakeReader], None],
+    finish: Finish,
+    base: StageRun | None,
+    renamed: dict[str, str] | None,
+) -> Made:
+    asked = PolicyAsked(
+        wanted.rules,
+        CHANGE_DELAY if wanted.compares else None,
+        run.asked.other_authorizers,
+        Manifests.of(run.rules, wanted.written) if wanted.remedies else None,
+        wanted.review_by,
+        wanted.workers,
+        wanted.note,
+        wanted.shared,
+    )
+    before = None
+    if base is not None:
+        assert isinstance(base.plan, ReplayPlan)
+        before = PolicyBase(base.plan, base.summary, base.verdicts(lake), renamed or {})
+    return make_report(lake, plan, run.summary, asked, lambda own, kind: walk(run.stage, own, kind), begin, counted, finish, before)
 
 
 def _exempted(lake: Path, run: StageRun, reader: LakeReader, walk: StageWalk, report: Report, wanted: Wanted) -> Report:
