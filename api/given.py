@@ -12,6 +12,7 @@ from pipeline.admission.policies.model import PolicySet
 from pipeline.admission.policies.refusing import refuse_errors
 from pipeline.manifests.files import manifests_of
 from pipeline.readiness.stage_flow import StageWalk
+from pipeline.replay import ReplayPlan
 from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
 from pipeline.runs.executors import Executor
 from pipeline.runs.plan import RunPlan
@@ -19,7 +20,7 @@ from pipeline.stages.assign import assign, kind_of
 from pipeline.stages.registry import VALIDATING
 from pipeline.stages.stage import Stage
 
-from .beside_runs import keep_manifests
+from .beside_runs import keep_manifests, keep_policies
 from .context import Context
 
 Texts = Sequence[tuple[str, str]]
@@ -104,12 +105,15 @@ def walk(own: Context, texts: Texts, workers: int, executor: Executor | None = N
 
     def walked(stage: Stage[Any, Any], plan: RunPlan, kind: RunKind) -> RunSummary:
         stored = RunStore(own.lake).run(plan.run_id)
-        with own.progress(f"replaying {stage.readiness.words.things}") as step, stored.owned():
+        in_force = " in force" if kind is RunKind.CALIBRATION else ""
+        with own.progress(f"replaying {stage.readiness.words.things}{in_force}") as step, stored.owned():
             summary = stage.run(plan, own.lake, workers, step, kind, executor)
             if kind is not RunKind.TRIAL:
                 use_until_end(stored)
         own.note_defects(summary.defects)
-        if kind is RunKind.REPLAY:
+        if isinstance(plan, ReplayPlan):
+            keep_policies(own.lake, summary.run_id, plan.policies)
+        elif kind is RunKind.REPLAY:
             keep_manifests(own.lake, summary.run_id, of_stage(texts, stage))
         return summary
 

@@ -27,11 +27,14 @@ NAME_A_STAGE = {
 }
 # Files about one stage alone: its commands, its tables, its page, and its part of `explain`.
 OF_ONE_STAGE = {
-    *(f"api/commands/{name}.py" for name in ("init", "least_privilege", "schema", "stack", "webhooks")),
+    *(f"api/commands/{name}.py" for name in ("init", "least_privilege", "pod_security", "schema", "stack", "webhooks")),
     "api/commands/parts/mutating_migrate.py",
     *(f"api/commands/parts/schema_{name}.py" for name in ("fields", "stored")),
     *(f"api/commands/parts/webhook_{name}.py" for name in ("load", "migrate", "tables", "without")),
-    *(f"api/commands/parts/{name}.py" for name in ("calibrate_roles", "policy_check", "stack_installs")),
+    *(
+        f"api/commands/parts/{name}.py"
+        for name in ("calibrate_levels", "calibrate_roles", "level", "policy_check", "stack_installs")
+    ),
     *(f"api/pages/{name}.py" for name in ("load", "of_chain", "of_mutating", "of_schema")),
 }
 

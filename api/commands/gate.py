@@ -23,9 +23,7 @@ from pipeline.readiness.explaining.counterexamples import PER_POLICY_MAX
 from pipeline.readiness.model import Counterexample, Status
 from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.replay import ReplayPlan
 from pipeline.report.texts import yaml_text
-from pipeline.runs import RunKind, RunSummary
 
 from . import replay
 from .exemptions import Expires, parse_expiry
@@ -135,10 +133,7 @@ def command(
 
 
 def _answer_here(own: Context, question: GateQuestion, workers: int | None) -> GateAnswer:
-    def run(plan: ReplayPlan, kind: RunKind) -> RunSummary:
-        return replay.run(own, plan, workers, kind)
-
-    return answer(own, question, run, replay.workers_or_default(own, workers))
+    return answer(own, question, replay.workers_or_default(own, workers))
 
 
 def _answer_of(own: Context, question: GateQuestion, url: str, token_file: Path | None, authority: Path | None) -> GateAnswer:

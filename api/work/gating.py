@@ -8,28 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from ingest.errors import InputError
-from pipeline.admission.policies.load import parse_objects
 from pipeline.authorization import OtherAuthorizers
 from pipeline.cel.minors import DEFAULT
 from pipeline.explaining.redaction import Redaction
-from pipeline.history.in_force import CHANGE_DELAY
 from pipeline.manifests.files import manifests_of
-from pipeline.readiness.against import PolicyBase
 from pipeline.readiness.change import Change
-from pipeline.readiness.exempting.manifests import Manifests
 from pipeline.readiness.explaining.counterexamples import PER_POLICY_MAX, Found, find_counterexamples, find_requests
-from pipeline.readiness.flow import Asked, Walk, make_report
 from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.report import Report, joined, with_caveats
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.readiness.stage_flow import StageWalk, Wanted, make_stage_report, run_stage
-from pipeline.replay import ReplayPlan, Window
+from pipeline.readiness.stage_flow import StageRun, StageWalk, Wanted, make_stage_report, run_stage
+from pipeline.replay import ReplayPlan, Window, start_processes
 from pipeline.runs import RunKind
 from pipeline.stages.assign import kind_of
 from pipeline.stages.registry import STAGES
@@ -37,7 +31,6 @@ from pipeline.stages.stage import Asked as StageAsked
 from pipeline.stages.stage import Stage
 from queries import LakeReader
 
-from ..commands import replay
 from ..commands.parts.window import check_window
 from ..commands.policies import checked_policies
 from ..context import Context
@@ -113,17 +106,16 @@ class GateAnswer:
 def answer(
     own: Context,
     question: GateQuestion,
-    run: Walk,
     workers: int,
     begin: Callable[[State], None] = lambda state: None,
-    stage_run: StageWalk | None = None,
+    walked: StageWalk | None = None,
 ) -> GateAnswer:
     """Replay, compare and decide, the manifests of each stage by themselves, and join the reports.
 
-    `run` walks a plan of policies and `stage_run` those of other stages; `begin` is called at each further step. Raises InputError
-    for manifests, names and rules that cannot be used, and EvidenceError where the window holds no request.
+    `walked` walks the plans; `begin` is called at each further step. Raises InputError for manifests, names and rules that cannot
+    be used, and EvidenceError where the window holds no request.
     """
-    window = Window(question.since, question.until)
+    window, rules_of_gate = Window(question.since, question.until), ReadinessRules.of(question.rules, "rules")
     check_window(own, window)
     given = given_of(question.policies, question.kubernetes_version)
     before = given_of(question.against) if question.against else None
@@ -132,16 +124,20 @@ def answer(
             warn_of(own, version)
     stages = _judged_stages(own, given, before)
     _check_renamed(question.renamed, given, before)
-    walked = stage_run or walk(own, question.policies, workers)
-    reports, words = [], []
+    gate = _Gate(own, question, window, rules_of_gate, workers, begin, walked or walk(own, question.policies, workers))
+    found = []
     if given.has_policies or not stages:
-        report, spoken = _of_policies(own, question, window, run, workers, begin)
-        reports, words = [report], [spoken]
+        minor = question.kubernetes_version
+        start_processes(own.lake, workers)
+        policies = checked_policies(own, question.policies, minor)
+        old = checked_policies(own, question.against, minor, are_stored=True) if question.against else None
+        found.append(gate.report(*given.with_policies(policies)[0], old))
     for stage in stages:
-        report, spoken = _of_stage(own, question, window, (given, before, stage), walked, begin)
-        reports.append(report)
-        words.append(spoken)
-    return GateAnswer(with_caveats(joined(reports), own.warnings), words[0], tuple(own.defects))
+        rules, old = given.rules_of(stage), before.rules_of(stage) if before is not None else None
+        say_mistakes(own, stage, rules, question.only)
+        found.append(gate.report(stage, rules, old))
+    report = with_caveats(joined([each for each, _ in found]), own.warnings)
+    return GateAnswer(report, found[0][1], tuple(own.defects))
 
 
 def _judged_stages(own: Context, given: Given, before: Given | None) -> list[Stage[Any, Any]]:
@@ -152,83 +148,64 @@ def _judged_stages(own: Context, given: Given, before: Given | None) -> list[Sta
     return [stage for stage in STAGES if any(found is stage for found, _ in every)]
 
 
-def _of_stage(
-    own: Context,
-    question: GateQuestion,
-    window: Window,
-    versions: tuple[Given, Given | None, Stage[Any, Any]],
-    walked: StageWalk,
-    begin: Callable[[State], None],
-) -> tuple[Report, str]:
-    """The report on the manifests of one stage, and the window in words."""
-    given, before, stage = versions
-    asked = StageAsked(window, question.kubernetes_version, question.other_authorizers, question.only)
-    rules, old_rules = given.rules_of(stage), before.rules_of(stage) if before is not None else None
-    say_mistakes(own, stage, rules, question.only)
-    if old_rules is not None:
-        rules, old_rules = stage.readiness.over(rules, old_rules), stage.readiness.over(old_rules, old_rules)
-    found = run_stage(own.lake, stage, rules, asked, walked, RunKind.REPLAY)
-    base = None
-    if old_rules is not None:
-        base = run_stage(own.lake, stage, old_rules, asked, walked, RunKind.BASE, found.plan.files)
-    redaction, verdicts = Redaction(question.redact), found.verdicts(own.lake)
+@dataclass(frozen=True)
+class _Gate:
+    """How each stage of a gate is judged."""
 
-    def finish(reader: LakeReader, report: Report) -> Report:
-        is_change = base is not None
-        shown = find_requests(reader, verdicts, redaction, question.counterexamples_max, is_change) if report.policies else {}
-        return _shown(report, shown, redaction)
+    own: Context
+    question: GateQuestion
+    window: Window
+    rules: ReadinessRules
+    workers: int
+    begin: Callable[[State], None]
+    walked: StageWalk
 
-    rules_of_gate = ReadinessRules.of(question.rules, "rules")
-    wanted = Wanted(rules_of_gate, question.calibrate, question.review_by is not None, question.review_by)
-    renamed = dict(pair.split("=", 1) for pair in question.renamed)
-    made = make_stage_report(
-        own.lake, found, wanted, walked, lambda step: begin(State(step)), finish=finish, base=base, renamed=renamed
-    )
-    files = found.plan.files
-    return made.report, window.words(files.newest_us if files else None)
+    def report(self, stage: Stage[Any, Any], rules: Any, before: Any) -> tuple[Report, str]:
+        """The report on the rules of one stage, against those before if there are any, and the window in words."""
+        own, question = self.own, self.question
+        asked = StageAsked(self.window, question.kubernetes_version, question.other_authorizers, question.only)
+        if before is not None:
+            rules, before = stage.readiness.over(rules, before), stage.readiness.over(before, before)
+        found = run_stage(own.lake, stage, rules, asked, self.walked, RunKind.REPLAY)
+        base = None
+        if before is not None:
+            base = run_stage(own.lake, stage, before, asked, self.walked, RunKind.BASE, found.plan.files)
+        redaction = Redaction(question.redact)
 
+        def finish(reader: LakeReader, report: Report) -> Report:
+            return _shown(report, self._found(reader, report, found, redaction), redaction)
 
-def _of_policies(
-    own: Context, question: GateQuestion, window: Window, run: Walk, workers: int, begin: Callable[[State], None]
-) -> tuple[Report, str]:
-    """The report on the policies, and the window in words."""
-    rules = ReadinessRules.of(question.rules, "rules")
-    policies = checked_policies(own, question.policies, question.kubernetes_version)
-    others = question.other_authorizers
-    plan = replay.plan_of(own, policies, window, question.kubernetes_version, others, workers)
-    before = _before(own, question, plan, workers) if question.against else None
-    summary = run(plan, RunKind.REPLAY)
-    base = None
-    if before is not None:
-        planned, names = before
-        base_run = run(planned, RunKind.BASE)
-        base = PolicyBase(planned, base_run, replay.verdicts_of(own, base_run), names)
-    asked = Asked(
-        rules,
-        CHANGE_DELAY if question.calibrate else None,
-        others,
-        Manifests.of(policies, parse_objects(question.policies)) if question.review_by is not None else None,
-        question.review_by,
-        workers,
-        own.note_defects,
-    )
-    verdicts, redaction = replay.verdicts_of(own, summary), Redaction(question.redact)
+        wanted = Wanted(
+            self.rules,
+            question.calibrate,
+            question.review_by is not None,
+            question.review_by,
+            [each.value for each in manifests_of(question.policies)],
+            self.workers,
+            own.note_defects,
+        )
+        renamed = dict(pair.split("=", 1) for pair in question.renamed)
+        made = make_stage_report(
+            own.lake,
+            found,
+            wanted,
+            self.walked,
+            lambda step: self.begin(State(step)),
+            finish=finish,
+            base=base,
+            renamed=renamed,
+        )
+        files = found.plan.files
+        return made.report, found.plan.window.words(files.newest_us if files else None)
 
-    def finish(reader: LakeReader, report: Report) -> Report:
-        return with_counterexamples(report, reader, verdicts, plan, redaction, question.counterexamples_max)
-
-    made = make_report(own.lake, plan, summary, asked, run, lambda step: begin(State(step)), finish=finish, base=base)
-    return made.report, plan.words_of_window
-
-
-def _before(own: Context, question: GateQuestion, plan: ReplayPlan, workers: int) -> tuple[ReplayPlan, dict[str, str]]:
-    """The plan of the version before over the same requests, and which names changed."""
-    old = checked_policies(own, question.against, question.kubernetes_version, are_stored=True)
-    names = {policy.name for policy in old.policies}
-    pairs = (pair.partition("=") for pair in question.renamed)
-    others = question.other_authorizers
-    planned = replay.plan_of(own, old, plan.window, plan.kubernetes_version, others, workers, plan.files)
-    return planned, {before: after for before, _, after in pairs if before in names}
+    def _found(self, reader: LakeReader, report: Report, run: StageRun, redaction: Redaction) -> Found:
+        """The counterexamples of the report: of policies with the fields that their expressions read."""
+        plan, most = run.plan, self.question.counterexamples_max
+        is_change = any(entry.change is not None for entry in report.policies)
+        verdicts = run.verdicts(self.own.lake)
+        if isinstance(plan, ReplayPlan) and plan.policies is not None:
+            return find_counterexamples(reader, verdicts, plan.policies, plan.kubernetes_version, redaction, most, is_change)
+        return find_requests(reader, verdicts, redaction, most, is_change) if report.policies else {}
 
 
 def _check_renamed(pairs: tuple[str, ...], given: Given, before: Given | None) -> None:
@@ -250,19 +227,6 @@ def _names(texts: Texts) -> list[str]:
     kinds = frozenset(kind for stage in STAGES for kind in stage.kinds if not kind.kind.endswith("Binding"))
     documents = (document.value for document in manifests_of(texts) if kind_of(document) in kinds)
     return [str((value.get("metadata") or {}).get("name")) for value in documents]
-
-
-def with_counterexamples(
-    report: Report, reader: LakeReader, verdicts: Path, plan: ReplayPlan, redaction: Redaction, per_policy_max: int
-) -> Report:
-    """The report with counterexamples. No message keeps a text that looks like a credential, because CI logs are public."""
-    is_change = any(entry.change is not None for entry in report.policies)
-    found = (
-        find_counterexamples(reader, verdicts, plan.policies, plan.kubernetes_version, redaction, per_policy_max, is_change)
-        if plan.policies is not None
-        else {}
-    )
-    return _shown(report, found, redaction)
 
 
 def _shown(report: Report, found: Found, redaction: Redaction) -> Report:

@@ -32,7 +32,6 @@ from pipeline.replay import ReplayPlan, Window
 from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
 from pipeline.runs.lifetime import end_with_pipe
 from pipeline.runs.plan import RunPlan
-from pipeline.stages.registry import stage_of
 from pipeline.stages.stage import Asked as StageAsked
 from pipeline.stages.stage import Stage
 
@@ -193,34 +192,24 @@ def _gate(lake: Path, asked: bytes, output_bytes_max: int, used: ExitStack) -> N
     planned = 0
     told: dict[str, None] = {}  # the runs of the gate; the first one names the job's result
 
-    def run(plan: ReplayPlan, kind: RunKind) -> RunSummary:
+    def walked(stage: Stage[Any, Any], plan: RunPlan, kind: RunKind) -> RunSummary:
         nonlocal planned
-        if kind is RunKind.CALIBRATION:
-            return _run_stage(lake, stage_of(plan.stage), plan, output_bytes_max, kind)
+        if kind in (RunKind.CALIBRATION, RunKind.TRIAL):
+            return _run_stage(lake, stage, plan, output_bytes_max, kind)
         if kind is RunKind.REPLAY:
-            told[plan.run_id] = None
-        _tell(state=State.RUNNING, planned=plan.requests, done=0, **({"run_id": plan.run_id} if kind is RunKind.REPLAY else {}))
-        summary = _run_stage(lake, stage_of(plan.stage), plan, output_bytes_max, kind)
+            told.setdefault(plan.run_id)
+        _tell(state=State.RUNNING, planned=plan.requests, done=0, **({"run_id": next(iter(told))} if told else {}))
+        summary = _run_stage(lake, stage, plan, output_bytes_max, kind)
         used.enter_context(RunStore(lake).run(summary.run_id).in_use())
         own.note_defects(summary.defects)
-        keep_policies(lake, summary.run_id, plan.policies)
-        planned = plan.requests
-        return summary
-
-    def stage_run(stage: Stage[Any, Any], plan: RunPlan, kind: RunKind) -> RunSummary:
-        nonlocal planned
-        summary = _run_stage(lake, stage, plan, output_bytes_max, kind)
-        if kind is RunKind.TRIAL:
-            return summary
-        if kind is RunKind.REPLAY:
-            told.setdefault(plan.run_id, None)
-            _tell(state=State.RUNNING, planned=plan.requests, done=plan.requests, run_id=next(iter(told)))
+        if isinstance(plan, ReplayPlan):
+            keep_policies(lake, summary.run_id, plan.policies)
+        elif kind is RunKind.REPLAY:
             keep_manifests(lake, plan.run_id, of_stage(question.policies, stage))
-        used.enter_context(RunStore(lake).run(summary.run_id).in_use())
         planned = plan.requests
         return summary
 
-    found = answer(own, question, run, 1, lambda state: _tell(state=state), stage_run)
+    found = answer(own, question, 1, lambda state: _tell(state=state), walked)
     keep_gate(lake, found.report.run_id, Order(gate=asked).gate_digest, found.to_json())
     _tell(state=State.FINISHED, done=planned)
 
