@@ -102,7 +102,7 @@ def kept_made(lake: Path, run_id: str, question: str | None = None) -> Made | No
     body = RunStore(lake).run(run_id).kept(_MADE)
     try:
         found = msgspec.json.decode(body, type=_Kept) if body is not None else None
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     return found.made if found is not None and question in (None, found.question) else None
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ingest.errors import EvidenceError
+from ingest.errors import EvidenceError, LakeError
 from pipeline.admission.policies.verdict import STAGE
 from pipeline.replay import ReplayPlan
 from pipeline.replay.plan import AS_RECORDED
@@ -21,6 +21,19 @@ from .beside_runs import kept_policies, label_of
 from .errors import NotFoundError
 
 _SUBJECTS_SHOWN = 2
+# What the files of a run may hold that nobody wrote as a whole: not JSON, or JSON of another shape.
+_DAMAGE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+_DAMAGED: Mapping[str, Any] = {
+    "kubernetes_version": "",
+    "since": None,
+    "until": None,
+    "policies": (),
+    "stage": "damaged",
+    "versions": {},
+    "took_what_was_bound": False,
+    "requests": 0,
+    "subjects": (),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +42,9 @@ class Run:
 
     `kind` is one of pipeline.runs.RunKind, and `asked_ts` is when it was last requested as that kind. A run of an earlier
     version of Hindcast has kept neither, and counts as a replay if policies were given. `versions` are digests of each given policy
-    with its bindings and, if it takes params, the given objects; equal digests are one version. `stage` is that of the manifests.
-    `subjects` are the given manifests of a stage that judges all of them as one thing, as `Kind name`. `name` and `is_kept` are
-    what a person says of the run.
+    with its bindings and, if it takes params, the given objects; equal digests are one version. `stage` is that of the manifests,
+    or `damaged` if the plan cannot be read. `subjects` are the given manifests of a stage that judges all of them as one thing, as
+    `Kind name`. `name` and `is_kept` are what a person says of the run.
     """
 
     run_id: str
@@ -74,11 +87,16 @@ def run(lake: Path, run_id: str) -> Run:
 
 
 def run_plan(lake: Path, run_id: str) -> dict[str, Any]:
-    """The plan of a run as its plan.json holds it, with the policies in full. Raises NotFoundError."""
+    """The plan of a run as its plan.json holds it, with the policies in full. Raises NotFoundError, and LakeError for a damaged
+    plan."""
+    found = stored(lake, run_id)
     try:
-        plan: dict[str, Any] = json.loads(stored(lake, run_id).plan_text)
+        plan: dict[str, Any] = json.loads(found.plan_text)
+        _head_of(plan)
     except FileNotFoundError:
         raise _no_such_run(run_id) from None
+    except _DAMAGE:
+        raise LakeError(f"{found.folder}: the plan of this run cannot be read", f"`hindcast runs rm {run_id}` removes it") from None
     return plan
 
 
@@ -127,7 +145,10 @@ def _read_run(stored: StoredRun) -> Run | None:
     took_what_was_bound = head.pop("took_what_was_bound")
     asked = stored.asked_ns() or {RunKind.CALIBRATION if took_what_was_bound else RunKind.REPLAY: planned_ns}
     kind, ns = next(iter(asked.items()))
-    summary = stored.summary
+    try:
+        summary = stored.summary
+    except _DAMAGE:  # a replay makes the run again
+        summary = None
     label = label_of(stored)
     return Run(
         summary=summary,
@@ -143,10 +164,15 @@ def _read_run(stored: StoredRun) -> Run | None:
 @lru_cache(maxsize=512)
 def _plan_head(folder: Path, planned_ns: int) -> dict[str, Any]:
     """The few fields of a plan that a list shows; the plan of a large lake has megabytes, and never changes."""
-    document = json.loads(StoredRun(folder).plan_text)
+    known = {"run_id": folder.name, "planned_ts": _time(planned_ns)}
+    try:
+        return {**known, **_head_of(json.loads(StoredRun(folder).plan_text))}
+    except _DAMAGE:
+        return {**known, **_DAMAGED}
+
+
+def _head_of(document: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "run_id": folder.name,
-        "planned_ts": _time(planned_ns),
         "kubernetes_version": document["kubernetes_version"],
         "since": _moment(document["window"]["since"]),
         "until": _moment(document["window"]["until"]),

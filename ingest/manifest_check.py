@@ -20,13 +20,17 @@ _COLUMNS = {
     "props": ["key", "value"],
 }
 _TEXTS, _NUMBERS = (0, 1, 2, 3, 8), (4, 5, 6, 7, 9)  # columns of `files`
+# What the numbers may be: no file is as large, and times are microseconds of the years 1 to 9999.
+_COUNTS, _TIMES = range(1 << 53), range(-62_135_596_800_000_000, 253_402_300_800_000_000)
+_RANGES = (_COUNTS, _COUNTS, _TIMES, _TIMES, range(2))
 _JOURNAL_MARK = bytes.fromhex("d9d505f920a163d7")
 _DAY = re.compile(r"\d{1,6}-\d{2}-\d{2}")
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 
 
 def check_journal(path: Path) -> None:
-    """Refuse a rollback journal that names further files: SQLite deletes them when it opens the database.
+    """Refuse a rollback journal that names further files: SQLite deletes them when it opens the database. Refuse files next to the
+    database that have a second name elsewhere: SQLite writes into them.
 
     These are super-journals (sqlite.org/tempfiles.html), which only transactions over several databases have. A journal ends with
     this name and a mark (sqlite.org/fileformat.html, readSuperJournal of pager.c). Raises ForeignNameError.
@@ -36,6 +40,11 @@ def check_journal(path: Path) -> None:
         file.seek(max(0, os.fstat(file.fileno()).st_size - len(_JOURNAL_MARK)))
         if file.read() == _JOURNAL_MARK:
             raise ForeignNameError(f"{journal}: is not a journal of this lake alone: it names another file", HINT)
+    for ending in ("-wal", "-shm", "-journal"):
+        beside = path.with_name(path.name + ending)
+        with suppress(FileNotFoundError):
+            if beside.stat().st_nlink > 1:
+                raise ForeignNameError(f"{beside}: has a second name elsewhere, and a change would show there", HINT)
 
 
 def check_schema(connection: sqlite3.Connection, path: Path) -> None:
@@ -61,7 +70,9 @@ def check_file(row: Sequence[object], manifest: Path, shown: str) -> None:
     Raises ForeignNameError.
     """
     texts, numbers = [row[index] for index in _TEXTS], [row[index] for index in _NUMBERS]
-    is_typed = all(isinstance(text, str) for text in texts) and all(isinstance(number, int) for number in numbers)
+    is_typed = all(isinstance(text, str) for text in texts) and all(
+        isinstance(number, int) and number in allowed for number, allowed in zip(numbers, _RANGES, strict=True)
+    )
     if not is_typed or not _DAY.fullmatch(str(row[3])) or not _DIGEST.fullmatch(str(row[8])):
         raise ForeignNameError(f"{manifest}: lists {ascii(tuple(row))[:200]}, which is not a file of a lake", HINT)
     name = str(row[0])

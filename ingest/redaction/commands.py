@@ -22,7 +22,7 @@ _PACKERS = ("7z", "7za", "7zr")
 # Options with short names that some programs use for credentials.
 _SHORT_OPTIONS = {
     **dict.fromkeys(
-        (*_MYSQL, *_PACKERS, "mysqlsh", "sshpass", "cypher-shell", "cqlsh", "az", "oc", "helm", "useradd", "usermod"), ("-p",)
+        (*_MYSQL, *_PACKERS, "mysqlsh", "sshpass", "cypher-shell", "cqlsh", "az", "helm", "useradd", "usermod"), ("-p",)
     ),
     **dict.fromkeys(
         ("mongo", "mongosh", "mongodump", "mongorestore", "mongoexport", "mongoimport", "mongostat", "mongotop"), ("-p",)
@@ -33,10 +33,18 @@ _SHORT_OPTIONS = {
     **dict.fromkeys(("ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldappasswd", "ldapwhoami"), ("-w", "-s", "-a")),
     **dict.fromkeys(("zip", "unzip", "sqlcmd", "bcp", "isql", "tsql", "ipmitool", "mosquitto_pub", "mosquitto_sub"), ("-P",)),
     **dict.fromkeys(("smbclient", "rpcclient"), ("-U",)),
+    **dict.fromkeys(("twine", "couchbase-cli", "cbq", "doveadm", "airflow", "elasticsearch-users"), ("-p",)),
+    **dict.fromkeys(("snmpget", "snmpset", "snmpwalk", "snmpbulkwalk", "snmptrap"), ("-A", "-X", "-c")),
+    **dict.fromkeys(("influx", "k3s", "doctl"), ("-t",)),
+    "elasticsearch-reset-password": ("-p",),
+    "gitlab-runner": ("-r",),
+    "caddy": ("--plaintext",),
     "etcdctl": ("--user",),
-    "openssl": ("-k", "-K"),
+    "ctr": ("-u", "--user"),
+    "openssl": ("-k", "-K", "-hmac", "-macopt"),
+    "vault": ("-id",),
+    **dict.fromkeys(("kubectl", "oc"), ("-p", "--patch")),
     "ssh-keygen": ("-N", "-P"),
-    "doctl": ("-t",),
     "lftp": ("-u",),
     **dict.fromkeys(("http", "https"), ("-a",)),
 }
@@ -44,7 +52,7 @@ _ATTACHED_ONLY = frozenset((*_MYSQL, *_PACKERS))
 # Words of a program that credentials follow, and how many words stand between.
 _PLACES: dict[str, tuple[tuple[tuple[str, ...], int], ...]] = {
     "vault": ((("login",), 0), (("unwrap",), 0), (("operator", "unseal"), 0), (("token", "lookup"), 0), (("token", "renew"), 0),
-              (("token", "revoke"), 0)),
+              (("token", "revoke"), 0), (("operator", "rekey"), 0), (("auth",), 0)),
     "bao": ((("login",), 0), (("unwrap",), 0), (("operator", "unseal"), 0)),
     "bw": ((("login",), 1), (("unlock",), 0)),
     "rabbitmqctl": ((("add_user",), 1), (("change_password",), 1), (("authenticate_user",), 1)),
@@ -53,6 +61,12 @@ _PLACES: dict[str, tuple[tuple[tuple[str, ...], int], ...]] = {
     "mc": ((("alias", "set"), 2), (("config", "host", "add"), 2), (("admin", "user", "add"), 1)),
     "etcdctl": ((("user", "add"), 0), (("user", "passwd"), 0)),
     "snyk": ((("auth",), 0),),
+    "openssl": ((("passwd",), 0),),
+    "rclone": ((("obscure",), 0),),
+    "net": ((("user",), 1),),
+    "smbclient": (((), 1),),
+    "doveadm": ((("auth", "test"), 1),),
+    "op": ((("signin",), 2),),
     "wpa_passphrase": (((), 1),),
     "mkpasswd": (((), 0),),
     "docker-credential": ((("store",), 0),),
@@ -60,12 +74,26 @@ _PLACES: dict[str, tuple[tuple[tuple[str, ...], int], ...]] = {
 # USER/PASSWORD@PLACE is one word for them.
 _ORACLE = frozenset(("sqlplus", "rman", "expdp", "impdp", "sqlldr"))
 _ORACLE_WORD = re.compile(r"([^/@\s]*+/)[^@\s]++")
-_PROGRAMS = frozenset((*_SHORT_OPTIONS, *_PLACES, *_ORACLE, "htpasswd"))
+# Words of a program after which each NAME=VALUE has a credential.
+_PAIRS: dict[str, tuple[tuple[str, ...], ...]] = {
+    **dict.fromkeys(("vault", "bao"), (("kv", "put"), ("kv", "patch"), ("write",))),
+    **dict.fromkeys(("kubectl", "oc"), (("set", "data"),)),
+    "heroku": (("config:set",),),
+    **dict.fromkeys(("fly", "flyctl"), (("secrets", "set"),)),
+}
+_PROGRAMS = frozenset((*_SHORT_OPTIONS, *_PLACES, *_ORACLE, *_PAIRS, "htpasswd"))
+# A word before a credential, whatever the program: `mysqladmin password X`, `ngrok authtoken X`, `heroku auth:token X`.
+_ANNOUNCES = re.compile(
+    r"(?i)(?:[\w.:-]*[.:-])?(?:password|passphrase|psk|authtoken|preshared-key|secret_?access_?key|(?<=:)token)"
+)
 # The words before the name of a setting, whose value follows.
 _SETTERS = frozenset(("set", "setenv", "config", "put", "hset", "--add", "--replace-all", "--global", "--local"))
 # A place is among the first words of a program; more are not remembered, so that the search stays linear.
 _WORDS_MAX = 64
 _TOKEN = re.compile(r"\s*+(\S++)")
+_PAIR = re.compile(r"[\"']?[\w./-]++=")
+# A header without a space: `-HAuthorization:X`, `x-vault-token:X`. A port, a path and a tag of an image look alike.
+_HEADER = re.compile(r"(?<![\w./-])([\w-]++):(?![\s/]|\d++\b)((?:basic|bearer|token|apikey)\s++)?[^\s\"']++", re.IGNORECASE)
 _ENDS_COMMAND = re.compile(r"[|;&]")
 _PASS = re.compile(r"(?<![\w-])(pass:)[^\s\"']++")
 _LITERAL = re.compile(r"(--from-literal[= ][\"']?[\w.-]*+=)(?:\"[^\"]*+\"?|'[^']*+'?|[^\s\"']++)")
@@ -74,21 +102,22 @@ _LITERAL = re.compile(r"(--from-literal[= ][\"']?[\w.-]*+=)(?:\"[^\"]*+\"?|'[^']
 _READS_INPUT = re.compile(
     r"--[\w-]{0,60}stdin\b|\b(?:chpasswd|smbpasswd|passwd|kinit|cryptsetup|ssh-add|redis-cli|valkey-cli)\b|--with-token\b|/dev/stdin"
     r"|\bsudo\b[^|;&\n]{0,200}?\s-S\b|\bhtpasswd\b[^|;&\n]{0,200}?\s-\w*+i|\b(?:vault|bao|docker|podman|op)\b[^|;&\n]{0,300}?[\s=]-(?=[\s;&|)\"']|\Z)"
-    r"|\b(?:openssl|gpg)\b[^|;&\n]{0,300}?(?:stdin\b|--passphrase-fd)"
+    r"|\b(?:openssl|gpg)\b[^|;&\n]{0,300}?(?:stdin\b|--passphrase-fd)|\belasticsearch-keystore\s++add\b"
 )
 _PIPE = re.compile(r"\|")
-_SAYS = re.compile(r"(?<![\w./-])(?:echo|printf|print)(?:\s++-[neE]++)*+(?=\s)")
+_LINE_END = re.compile(r"\n")
+_SAYS = re.compile(r"(?<![\w./-])(?:echo|printf|print|yes)(?:\s++-[neE]++)*+(?=\s)")
 _HERE_STRING = re.compile(r"(<<<\s*+)(?:'[^']*+'?|\"(?:[^\"\\]|\\.)*+\"?|[^\s;|&)]++)")
 _HERE_DOCUMENT = re.compile(r"<<-?+\s*+(?P<quote>[\"'\\]?)(?P<end>\w++)[\"']?([^\n]*+)\n")
 # SQL, and the commands of databases. A quote inside the quotes of a shell is closed and opened again, or escaped.
 _QUOTED = (
-    r"(?:'\"'\"'[^'\"]*+(?:'\"'\"')?|'\\''[^']*+(?:'\\'')?|\\\"[^\"\\]*+(?:\\\")?|\\'[^'\\]*+(?:\\')?"
+    r"(?:\$\w*+\$[\s\S]*?(?:\$\w*+\$|\Z)|'\"'\"'[^'\"]*+(?:'\"'\"')?|'\\''[^']*+(?:'\\'')?|\\\"[^\"\\]*+(?:\\\")?|\\'[^'\\]*+(?:\\')?"
     r"|'(?:[^'\\]|\\.)*+'?|\"(?:[^\"\\]|\\.)*+\"?)"
 )
 _SQL = re.compile(
-    r"(?i)(\bidentified\s++(?:with\s++\S++\s++)?+(?:by|as)\s++(?:password\s++|values\s++)?+|\b(?:requirepass|masterauth)\s++)"
+    r"(?i)(\bidentified\s++(?:with\s++\S++\s++)?+(?:by|as)\s++(?:password\s++|values\s++)?+|\b(?:requirepass|masterauth)\s++|\bConvertTo-SecureString\s++(?:-String\s++)?+)"
     rf"(?:{_QUOTED}|[^\s;,)\"']++)"
-    rf"|(\b(?:password|passphrase|pwd)(?:\s*+(?:=>?|\(|,)\s*+|\s++)(?:[en](?=['\\]))?){_QUOTED}"
+    rf"|(\b(?:password|passphrase|pwd|secret)(?:\s*+(?:=>?|\(|,)\s*+|\s++)(?:[en](?=['\\]))?){_QUOTED}"
 )
 _CALL = re.compile(r"(?i)(\b(?:auth|changeUserPassword|setPassword|set_password|set_encrypted_password)\()[^)]*+")
 
@@ -108,18 +137,27 @@ def clean_script(text: str) -> str:
         text = _without_piped(text)
     text = _SQL.sub(lambda found: f"{found[1] or found[2]}{REDACTED}", text)
     text = _LITERAL.sub(rf"\g<1>{REDACTED}", _PASS.sub(rf"\g<1>{REDACTED}", text))
-    return clean_manifest(_CALL.sub(rf"\g<1>{REDACTED}", text))
+    return clean_manifest(_CALL.sub(rf"\g<1>{REDACTED}", _HEADER.sub(_without_header, text)))
+
+
+def _without_header(header: re.Match[str]) -> str:
+    name = header[1]
+    is_header = "-" in name.lstrip("-") or name.lower().endswith(("authorization", "cookie"))
+    return f"{name}:{REDACTED}" if is_header and is_secret_name(name) else header[0]
 
 
 def _without_piped(text: str) -> str:
-    """The text without what is said to a program that reads a credential: from the last `echo` before its pipe on."""
+    """The text without what is said to a program that reads a credential: from the first `echo` on whose line its pipe is."""
     kept: list[str] = []
     end = 0
     says = [found.end() for found in _SAYS.finditer(text)]
     pipes = [found.start() for found in _PIPE.finditer(text)]
+    lines = [0, *(found.end() for found in _LINE_END.finditer(text))]
     for reader in _READS_INPUT.finditer(text):
         pipe = pipes[at - 1] if (at := bisect_left(pipes, reader.start())) else -1
-        start = says[at - 1] if (at := bisect_left(says, pipe)) else -1
+        line = lines[bisect_left(lines, pipe + 1) - 1] if pipe >= 0 else 0
+        first = bisect_left(says, max(end, line))
+        start = says[first] if first < bisect_left(says, pipe) else -1
         if start >= end:
             kept += (text[end:start], f" {REDACTED} ")
             end = pipe
@@ -157,6 +195,8 @@ class _CommandWalk:
             return REDACTED
         if (whole := self._assigned(argument)) is not None:
             return whole
+        if self._takes_pairs() and (pair := _PAIR.match(argument)):
+            return f"{pair[0]}{REDACTED}"
         argument = clean_script(argument)
         self._quote = ""
         kept: list[str] = []
@@ -174,6 +214,11 @@ class _CommandWalk:
             return f"{option}{value.partition('=')[0]}={REDACTED}"
         return f"pass:{REDACTED}" if argument.startswith("pass:") else None
 
+    def _takes_pairs(self) -> bool:
+        """Whether a NAME=VALUE of this program is a credential."""
+        words = [word.lower() for word in self._words]
+        return any(tuple(words[at : at + len(pair)]) == pair for pair in _PAIRS.get(self._program, ()) for at in range(len(words)))
+
     def _is_placed(self, word: str) -> bool:
         """Whether a word of the program is a credential by its place."""
         if word.startswith("-") and len(word) > 1:
@@ -190,7 +235,7 @@ class _CommandWalk:
         if self._quote:
             self._quote = "" if word.endswith(self._quote) else self._quote
             return REDACTED
-        if self._is_next:
+        if self._is_next and word != "=":
             self._is_next = False
             if not word.startswith("--"):
                 return self._hidden(word)
@@ -203,6 +248,8 @@ class _CommandWalk:
             return word
         if self._program and self._is_placed(word):
             return self._hidden(word)
+        if self._takes_pairs() and (pair := _PAIR.match(word)) and pair.end() < len(word):
+            return pair[0] + self._hidden(word[pair.end() :])
         return self._of_program(word, word.strip("\"'"))
 
     def _begin(self, program: str) -> None:
@@ -221,12 +268,15 @@ class _CommandWalk:
         if option.startswith("-"):
             self._flags += option.lstrip("-") if not option.startswith("--") else ""
             return self._short_option(word, option)
-        self._is_next = bool(self._words) and self._words[-1].lower() in _SETTERS and is_secret_name(option) and "=" not in option
+        is_set = bool(self._words) and self._words[-1].lower() in _SETTERS and is_secret_name(option) and "=" not in option
+        self._is_next = is_set or _ANNOUNCES.fullmatch(option) is not None or (self._is_next and word == "=")
         if len(self._words) < _WORDS_MAX:
             self._words.append(option)
         return _ORACLE_WORD.sub(rf"\g<1>{REDACTED}", word, count=1) if self._program in _ORACLE else word
 
     def _short_option(self, word: str, option: str) -> str:
+        if self._program in ("kubectl", "oc") and "patch" not in self._words:
+            return word  # `logs -p` and others
         for short in _SHORT_OPTIONS.get(self._program, ()):
             if option == short:
                 self._is_next = self._program not in _ATTACHED_ONLY

@@ -18,6 +18,7 @@ REDACTED = "REDACTED"
 _TEXT_SIGNS = (
     rb"eyj|private key|(?:bearer|basic)[ \\\t\n]|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|hv[sbr]\."
     rb"|ya29\.|://[^/@]*@|aiza[\w-]{30}|(?:akia|asia)[a-z0-9]{16}|npm_\w{20}|(?:^|[^a-z0-9_-])sk[-_][\w-]{20}"
+    rb"|(?:[?&;]|\\u0026)[\w.%-]*(?:token|passw|secret|signature|sig|code|key|credential|jwt|assertion)[\w.%-]*="
 )
 PEM = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)")
 # The pattern matches at the beginning of a word only: a search at every `eyJ` inside a word would take quadratic time on a hostile
@@ -31,6 +32,11 @@ ISSUED = re.compile(
     r"|hv[sbr]\.[\w-]{20,}+|ya29\.[\w-]{20,}+|AIza[\w-]{30,}+|(?:AKIA|ASIA)[A-Z0-9]{16}+(?![A-Z0-9])|npm_\w{20,}+"
     r"|sk[-_](?=[\w-]*[A-Z])[\w-]{20,}+)"
 )
+# The parameter of a URL that a message quotes.
+_PARAMETER = re.compile(
+    r"(?i)([?&;](?=[\w.%-]{0,80}(?:token|passw|secret|signature|api[_.-]?key|access[_.-]?key|credential|jwt|assertion)|(?:sig|code|key)=)"
+    r"[\w.%-]++=)[^&;#\s\"'\\]++"
+)
 _SCHEME = re.compile(r"(?i)(?<!\w)(bearer|basic)(\s++)([\w.~+/=-]++)")
 
 
@@ -39,7 +45,7 @@ def clean_text(text: str) -> str:
     text = PEM.sub(REDACTED, text)
     text = _JWT.sub(REDACTED, text)
     text = ISSUED.sub(REDACTED, text)
-    text = _USERINFO.sub(_without_user, text)
+    text = _USERINFO.sub(_without_user, _PARAMETER.sub(rf"\g<1>{REDACTED}", text))
     return _SCHEME.sub(_without_scheme_value, text)
 
 

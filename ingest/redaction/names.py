@@ -15,16 +15,20 @@ _BEARER = re.compile(r"(?i)(?<!\w)(bearer\s++)[^&;/?#\s\"']++")
 # The value of a parameter, variable or option is a credential if its name has one of these words anywhere. The shorter words count
 # only as whole words.
 _SECRET_NAME = re.compile(
-    r"(?i)token|bearer|authorization|passw|passphrase|pwd|secret|credential|signature|jwt"
-    r"|api[_.-]?key|access[_.-]?key|private[_.-]?key|encryption[_.-]?key|session[_.-]?id|auth[_.-]?key"
+    r"(?i)token|bearer|authorization|passw|passphrase|passcode|pwd|secret|credential|signature|jwt|hmac|preshared"
+    r"|api[_.-]?key|access[_.-]?key|private[_.-]?key|encryption[_.-]?key|certificate[_.-]?key|session[_.-]?id|auth[_.-]?key"
     r"|(?:store|key|require)pass|masterauth"
-    r"|(?:^|[_.-])(?:auth|sig|pass|sas|otp|cookie)(?=$|[_.-])|^key$"
+    r"|(?:^|[_.-])(?:auth|sig|pass|sas|otp|cookie|session|refresh|csrf|xsrf|psk|creds)(?=$|[_.-])|^key$"
 )
 _PLAIN_NAME = re.compile(r"(?i)[_.-](?:file|path|dir)$|key[_.-]id$|secret[_.-]?name(?:space)?$")
-_VALUE_TEXT = r"""(?:(?:basic|bearer|digest|token|negotiate|apikey)\s++)?+(?:"(?:[^"\\]|\\.)*+"?+|'[^']*+'?+|[^\s&;|,"')]++)"""
+_VALUE_TEXT = r"""(?:\$(?=["']))?+"""
+_VALUE_TEXT += r"""(?:(?:basic|bearer|digest|token|negotiate|apikey)\s++)?+(?:"(?:[^"\\]|\\.)*+"?+|'[^']*+'?+|[^\s&;|,"')]++)"""
 _VALUE = re.compile(_VALUE_TEXT, re.IGNORECASE)
-# NAME=VALUE anywhere; NAME: VALUE as in a header or in JSON, where a port or a path would have no space or quote.
-_ASSIGNMENT = re.compile(r"(?<![\w.-])([\w.-]++)(?:=|[\"']?+:[ \t]++|[\"']\s*+:\s*+|:(?=[\"']))")
+# NAME=VALUE anywhere; NAME = "VALUE" and ["NAME"] = "VALUE" as in programs; NAME: VALUE as in a header or in JSON, where a port or
+# a path would have no space or quote.
+_ASSIGNMENT = re.compile(
+    r"(?<![\w.-])([\w.-]++)(?:=|[\"']?+\]?+[ \t]*+=[ \t]*+(?=[\"'])|[\"']?+:[ \t]++|[\"']\s*+:\s*+|:(?=[\"']))"
+)
 
 
 def is_secret_name(name: str) -> bool:

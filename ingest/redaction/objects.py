@@ -19,10 +19,11 @@ from .forms import REDACTED, byte_options
 # A Secret inside an object, inside a text in it, and in a text that is YAML.
 _EMBEDDED_SIGN = re.compile(
     rb'Secret(?:(?<="Secret)"|List(?<="SecretList)"|(?:List)?\\++"'
-    rb"|(?<=kind: Secret)|(?<=kind:  Secret)|(?<=kind: 'Secret)|(?<=kind:'Secret))"
+    rb"|(?<=kind: Secret)|(?<=kind:  Secret)|(?<=kind: 'Secret)|(?<=kind:'Secret)"
+    rb"|(?:(?<=\\tSecret)|(?<![A-Za-z_.-]Secret))(?:List)?+'?+ *+(?:\\[nrt]|[\"#}]))"
 )
 # No API server writes a letter as an escape; whoever does may hide the word.
-_ESCAPED_LETTER = re.compile(rb"\\u00[4-7][0-9a-fA-F]")
+_ESCAPED_LETTER = re.compile(rb"\\u00[4-7][0-9a-fA-F]|\\\\x[4-7]")
 # RE2 finds the word many times faster than the pattern, not counting the call; few long events have the word.
 _secret_word = re2.compile(b"Secret", byte_options())
 _LONG_BYTES = 2_500
@@ -31,10 +32,17 @@ _VALUES = ("data", "stringData")
 _TEXT_DEPTH_MAX = 8
 # The line of a YAML document that makes it a Secret, and the same inside braces.
 _YAML_KIND = re.compile(
-    r"""^([ \t]*+(?:-[ \t]++)*+)["']?kind["']?[ \t]*+:[ \t]++["']?Secret(?:List)?["']?[ \t]*+(?:\#.*)?\r?$""", re.MULTILINE
+    r"""^([ \t]*+(?:-[ \t]++)*+)["']?kind["']?[ \t]*+:[ \t]++(?:[&!]\S*+[ \t]++)*+["']?Secret["']?[ \t]*+(?:\#.*)?\r?$""",
+    re.MULTILINE,
 )
-_YAML_FLOW = re.compile(r"""[{,][ \t\r\n]*+["']?kind["']?[ \t]*+:[ \t]*+["']?Secret(?:List)?["']?[ \t\r\n]*+[,}]""")
+# A Secret in braces, a list of Secrets, a key after a question mark, and a letter as an escape.
+_YAML_ODD = re.compile(
+    r"""[{,][ \t\r\n]*+["']?kind["']?[ \t]*+:[ \t]*+(?:[&!]\S*+[ \t]++)*+["']?Secret(?:List)?["']?[ \t\r\n]*+[,}]"""
+    r"""|\bkind["']?[ \t]*+:[ \t]++(?:[&!]\S*+[ \t]++)*+(?:["']?SecretList\b|"[^"\n]*?\\[xu])"""
+    r"""|\?[ \t]++(?:[&!]\S*+[ \t]++)*+["']?kind["']?[ \t]*+(?:\#.*)?\r?\n[ \t]*+:"""
+)
 _YAML_VALUES = re.compile(r"""([ \t]*+(?:-[ \t]++)*+)(["']?(?:data|stringData)["']?[ \t]*+:)(.*)""", re.DOTALL)
+_YAML_APPLIED = re.compile(r"""([ \t]*+)(["']?kubectl\.kubernetes\.io/last-applied-configuration["']?[ \t]*+:)""")
 
 _decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
@@ -52,7 +60,8 @@ def may_embed_secret(data: bytes) -> bool:
         return True
     # Where the search begins at the first backslash, it takes an eighth of the time.
     first = data.find(b"\\")
-    return first >= 0 and data.find(b"\\u00", first) >= 0 and _ESCAPED_LETTER.search(data, first) is not None
+    may_escape = first >= 0 and (data.find(b"\\u00", first) >= 0 or data.find(b"\\\\x", first) >= 0)
+    return may_escape and _ESCAPED_LETTER.search(data, first) is not None
 
 
 def clean_embedded(document: bytes) -> bytes:
@@ -117,7 +126,7 @@ def _blank(value: Any) -> Any:
 
 
 def _clean_text(text: str, depth: int) -> str:
-    if "Secret" not in text and "\\u00" not in text:
+    if "Secret" not in text and "\\u00" not in text and "\\x" not in text:
         return text
     if not text.lstrip().startswith(("{", "[", '"')):
         return _clean_yaml(text)
@@ -137,8 +146,8 @@ def clean_manifest(text: str) -> str:
 
 
 def _clean_yaml(text: str) -> str:
-    """YAML without the values of the Secrets in it; a Secret in braces takes the whole text with it."""
-    if _YAML_FLOW.search(text) is not None:
+    """YAML without the values of the Secrets in it; one in an odd form, such as in braces, takes the whole text with it."""
+    if _YAML_ODD.search(text) is not None:
         return REDACTED
     kinds = list(_YAML_KIND.finditer(text))
     if not kinds:
@@ -160,7 +169,9 @@ def _without_values(lines: Sequence[str], columns: Collection[int]) -> Iterator[
             continue
         hidden = None
         found = _YAML_VALUES.match(line)
-        if found is not None and len(found[1].expandtabs()) in columns:
+        if found is None or len(found[1].expandtabs()) not in columns:
+            found = _YAML_APPLIED.match(line)
+        if found is not None:
             hidden = len(found[1].expandtabs())
             yield f"{found[1]}{found[2]} {REDACTED}\n"
         else:

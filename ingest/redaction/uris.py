@@ -13,8 +13,8 @@ from .names import clean_named, is_secret_name
 # A URI without any of these signs, in lower case, holds no credential. The signs are a word from above, or an escape of a letter or
 # of a percent sign.
 _URI_SIGNS = re.compile(
-    rb"token|bearer|auth|pass|pwd|secret|credential|key|sig|jwt|session|sas|otp|cookie|eyj|command=|basic|[@_]|://|%[4-7]|%25"
-    rb"|/webhooks/|glpat-|xox|hv[sbr]\.|ya29\.|private|aiza|akia|asia|sk-|code=|state=|assertion=|saml|ticket=|nonce=|pin=|sid=|hmac="
+    rb"token|bearer|auth|pass|pwd|secret|credential|key|sig|jwt|session|sas|otp|cookie|eyj|command=|cmd=|csrf|xsrf|psk|creds|refresh|basic|[@_]|://|%[4-7]|%25"
+    rb"|/webhooks/|glpat-|xox|hv[sbr]\.|ya29\.|private|aiza|akia|asia|sk-|code=|state=|assertion=|saml|ticket=|nonce=|pin=|sid=|hmac|verifier=|(?:[?&]|u0026)p="
     rb"|\\(?!u0026)"
 )
 # A URI of only these bytes has no parameter, no escape and no user.
@@ -27,9 +27,10 @@ _BETWEEN_PARAMETERS = re.compile(r"([?&;#])")
 _SECRET_PARAMETERS = frozenset(
     (
         *("code", "state", "nonce", "assertion", "client_assertion", "samlresponse", "samlrequest", "ticket", "device_code"),
-        *("user_code", "code_verifier", "pin", "sid", "hmac"),
+        *("user_code", "code_verifier", "oauth_verifier", "pin", "sid", "phpsessid", "connect.sid"),
     )
 )
+_COMMANDS = ("command", "cmd")  # the second is that of a kubelet's `/run`
 # Their values are names and labels, or values that the API server itself made.
 _PLAIN_PARAMETERS = frozenset(("labelSelector", "fieldSelector", "continue"))
 # A proxy encodes its input once more; a text that is encoded more often was made to hide something.
@@ -52,6 +53,7 @@ def clean_uri(uri: str) -> str:
     if not mark:
         return cleaned
     pieces = _BETWEEN_PARAMETERS.split(query)  # parameters, and at odd indexes the separators between two
+    has_user = any(piece.startswith("u=") for piece in pieces)  # InfluxDB's API names user and password `u` and `p`
     arguments: list[int] = []
     for at in range(0, len(pieces), 2):
         name, equals, value = pieces[at].partition("=")
@@ -59,14 +61,18 @@ def clean_uri(uri: str) -> str:
             pieces[at] = _clean_part(name, "", "")
             continue
         plain = _decoded(name)
-        if value and (plain is None or plain.lower() in _SECRET_PARAMETERS or is_secret_name(plain)):
+        if value and (plain is None or _is_secret(plain) or (has_user and plain == "p")):
             pieces[at] = f"{name if plain == name else quote(plain or REDACTED, safe='')}={REDACTED}"
-        elif plain == "command":
+        elif plain in _COMMANDS:
             arguments.append(at)
         elif plain not in _PLAIN_PARAMETERS:
             pieces[at] = name + equals + _clean_part(value, "+", "")
     _clean_arguments(pieces, arguments)
     return f"{cleaned}?{''.join(pieces)}"
+
+
+def _is_secret(parameter: str) -> bool:
+    return parameter.lower() in _SECRET_PARAMETERS or is_secret_name(parameter)
 
 
 def _clean_arguments(pieces: list[str], places: Sequence[int]) -> None:

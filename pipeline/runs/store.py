@@ -95,7 +95,7 @@ class StoredRun:
         """The summary if the run is complete, was made with this plan, and has all its verdicts; else None."""
         try:
             summary, planned = self.summary, self.plan_text
-        except (FileNotFoundError, ValueError):
+        except (FileNotFoundError, ValueError, RecursionError):
             return None
         is_whole = summary is not None and planned == plan_text and _rows_in(self.verdicts) == summary.verdicts
         return summary if is_whole else None

@@ -151,3 +151,25 @@ def test_what_is_nested_without_end_is_refused(lake: Path, capsys: pytest.Captur
     for command in (["init", "--check", "--audit-policy", str(file)], ["replay", "--plan", "-f", str(file)]):
         assert run(["-q", "--lake", str(lake), *command]) == 2
         assert capsys.readouterr().err.startswith("hindcast: ")
+
+
+@pytest.mark.parametrize("name", ["plan.json", "summary.json", "report.json"])
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", "null", '{"run_id": 1, "bindings": [1], "window": [], "requests": "x"}', '{"a":' * 5_000]
+)
+def test_a_damaged_file_of_a_run_hides_no_other_run(name: str, text: str, lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policies = ROOT / "tests" / "cases" / "hostile" / "manifests" / "policies.yaml"
+    ask = ["--quiet", "--lake", str(lake), "readiness", "-f", str(policies), "-o", "json"]
+    assert run(ask) in (0, 1, 3)
+    first = capsys.readouterr().out
+    folder = next((lake / "runs").glob("*/report.json")).parent
+    (folder / name).write_text(text)
+    assert run(["--quiet", "--lake", str(lake), "runs"]) == 0
+    assert folder.name in capsys.readouterr().out
+    run(["--quiet", "--lake", str(lake), "runs", "show", folder.name])
+    assert "Traceback" not in capsys.readouterr().err
+    assert run(ask) in (0, 1, 3)
+    assert capsys.readouterr().out == first
+    (folder / name).write_text(text)
+    assert run(["--quiet", "--lake", str(lake), "runs", "rm", folder.name]) == 0
+    assert not folder.exists()

@@ -40,7 +40,7 @@ COMMANDS = {
     "runs": ["runs", "--remove", "0123456789abcdef"],
 }
 _NOW_TS = datetime(2027, 1, 1, tzinfo=UTC).timestamp()
-_WORDS = ("is not", "leads out of", "no lake has", "other columns")
+_WORDS = ("a second name elsewhere", "is not", "leads out of", "no lake has", "other columns")
 # A command that waits for a pipe or never ends is killed, and the test fails.
 _PROGRAM = "import resource, sys; resource.setrlimit(resource.RLIMIT_CPU, (60, 60)); from api.cli import main; main()"
 
@@ -133,6 +133,13 @@ def test_a_second_name_of_a_file_elsewhere_does_not_let_it_be_changed(handed: Pa
         assert content(victim) == before
     assert repair_segment(segment) == (0, 4)
     assert (segment.read_bytes(), content(victim)) == (b"", before)
+
+
+@pytest.mark.parametrize("ending", ["-wal", "-shm", "-journal"])
+def test_a_second_name_of_what_the_database_writes_is_refused(handed: Path, ending: str) -> None:
+    handed.joinpath(f"manifest.sqlite{ending}").unlink(missing_ok=True)
+    handed.joinpath(f"manifest.sqlite{ending}").hardlink_to(handed.parent / "victim" / "victim.txt")
+    refused(handed, ["compact"])
 
 
 def test_links_within_a_lake_and_to_a_lake_are_followed(handed: Path) -> None:
