@@ -69,8 +69,8 @@ def command(
 ) -> int:
     """Replay the policies that were bound at the time, and compare with every recorded failure, denial and audit annotation.
 
-    Also compare every recorded decision of the authorizers with the roles and bindings of that time, and every note of Pod Security
-    with the labels of that time.
+    Also compare every recorded decision of the authorizers with the roles and bindings of that time. Compare every note of Pod
+    Security with the labels of that time.
     """
     own: Context = context.obj
     window = Window(*asked_values.parse_window(since, until))

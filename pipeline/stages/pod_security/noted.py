@@ -1,4 +1,4 @@
-"""What the plugin's own notes in the log tell of its configuration, which is in no log.
+"""The configuration of the plugin, which is in no log, as far as the notes of the plugin in the log show it.
 
 A namespace without a label of a mode shows the default of that mode, where a note names it. A note `exempt` names no rule, but the
 request that it stands on has the exempt user or namespace.
