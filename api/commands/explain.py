@@ -64,10 +64,10 @@ def command(
 ) -> int:
     """Explain the verdict of policies on one recorded request: operands, deciding fields, unknown parts.
 
-    Without -f these are the policies that were bound at the time of the request; --stage asks for webhooks or mutating policies of
-    that time. Of a webhook it shows the rule, the selectors and the conditions that decide, and whether the request came to it.
-    Of a mutating policy it shows each expression with its value, and each change. With an AuthorizerChain, explain what it makes
-    of the request: of a list or watch what it may select, and of any other what each condition evaluates to.
+    Without -f these are the policies that were bound at the time of the request; --stage asks for webhooks, mutating policies or
+    levels of Pod Security of that time. Of a webhook it shows the rule, the selectors and the conditions that decide, and whether
+    the request came to it. Of a mutating policy it shows each expression with its value, and each change. With an AuthorizerChain,
+    explain what it makes of the request: of a list or watch what it may select, and of any other what each condition evaluates to.
     """
     own: Context = context.obj
     version = asked_values.parse_version(kubernetes_version)

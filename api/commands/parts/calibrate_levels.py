@@ -7,9 +7,7 @@ from contextlib import closing
 from api.context import Context
 from api.printing.output import Column, Table
 from pipeline.replay import Window
-from pipeline.stages.pod_security.agreement import Agreement, compare
-from pipeline.stages.pod_security.given import Given
-from pipeline.stages.pod_security.walk import Walk
+from pipeline.stages.pod_security.agreement import Agreement, recorded_agreement
 from queries import open_lake
 from queries.catalog import LakeFiles
 
@@ -19,10 +17,8 @@ def level_tables(
 ) -> list[Table]:
     """The notes that disagree, and the agreement; empty for a log without notes of Pod Security."""
     with closing(open_lake(own.lake, files=files)) as reader:
-        if not reader.sql("SELECT 1 FROM pod_security_notes LIMIT 1").fetchall():
-            return []
-        found = compare(Walk(reader, Given({}), window, version[1]))
-    return [_disagreement_table(found, shown), _agreement_table(found)]
+        found = recorded_agreement(reader, window, version[1])
+    return [_disagreement_table(found, shown), _agreement_table(found)] if found else []
 
 
 def _agreement_table(found: Agreement) -> Table:

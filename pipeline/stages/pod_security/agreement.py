@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from queries import LakeReader
+
 from ...history.event import Event
+from ...runs.window import Window
+from .given import Given
 from .policy import Mode
 from .ruling import Ruling
 from .subject import NAMESPACES, annotations_of, is_refused
@@ -29,12 +33,28 @@ class Disagreement(NamedTuple):
 
 @dataclass
 class Agreement:
-    """By note: how many were compared and agreed, and how many requests with one could not be judged."""
+    """By note: how many were compared and agreed, and how many of requests that could not be judged.
+
+    `by_resource` has the sums of these for each resource, under the same names.
+    """
 
     compared: Counter[str] = field(default_factory=Counter)
     agreed: Counter[str] = field(default_factory=Counter)
     unknown: Counter[str] = field(default_factory=Counter)
+    by_resource: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     disagreements: list[Disagreement] = field(default_factory=list)
+
+    def count(self, kind: str, resource: str, note: str) -> None:
+        """One more note: `kind` is compared, agreed or unknown."""
+        getattr(self, kind)[note] += 1
+        self.by_resource[resource][kind] += 1
+
+
+def recorded_agreement(reader: LakeReader, window: Window, minor: int) -> Agreement | None:
+    """The notes in the log against the labels of that time; None for a log without notes of Pod Security."""
+    if not reader.sql("SELECT 1 FROM pod_security_notes LIMIT 1").fetchall():
+        return None
+    return compare(Walk(reader, Given({}), window, minor))
 
 
 def compare(walk: Walk) -> Agreement:
@@ -45,15 +65,17 @@ def compare(walk: Walk) -> Agreement:
         recorded = annotations_of(event)
         if is_refused(event):
             recorded[REFUSED] = event.message
+        resource = event.resource.resource
         if any(each.decision == "unknown" for each in rulings):
-            found.unknown.update(recorded.keys())
+            for note in recorded:
+                found.count("unknown", resource, note)
             continue
         replayed = _replayed(event, rulings)
         for note in sorted({*recorded, *replayed}):
             told = recorded.get(note), replayed.get(note)
-            found.compared[note] += 1
+            found.count("compared", resource, note)
             if told[0] == told[1]:
-                found.agreed[note] += 1
+                found.count("agreed", resource, note)
             else:
                 found.disagreements.append(Disagreement(event.cluster, event.audit_id, event.namespace, note, *told))
     return found

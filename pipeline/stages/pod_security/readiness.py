@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from queries import LakeReader
+
+from ...explaining.asked import Asked
+from ...explaining.explanation import Told
 from ..grouped import GroupedPlan
-from ..readiness import StageReadiness, StageWords
+from ..readiness import Agreed, StageReadiness, StageWords
+from .agreement import recorded_agreement
+from .explain import explain_levels
 from .given import Given
 from .policy import DEFAULT, Mode, resolve
 from .ruling import FROM_LOG, UNKNOWN_POLICY
@@ -27,6 +35,21 @@ class PodSecurityReadiness(StageReadiness[Given, GroupedPlan[Given]]):
             AND (policy <> 'unknown' OR decision = 'unknown')
     """
     caveats = ("templates of controllers are never refused, and their Pods are: `hindcast pod-security` names the workloads",)
+
+    in_log = True
+
+    def explain(self, reader: LakeReader, rules: Given | None, asked: Asked) -> Sequence[Told]:
+        """See StageReadiness."""
+        return explain_levels(reader, rules or Given({}), asked)
+
+    def agreement(self, reader: LakeReader, plan: GroupedPlan[Given]) -> Sequence[Agreed] | None:
+        """See StageReadiness: the recorded notes are about all levels alike, because the labels of that time chose theirs."""
+        found = recorded_agreement(reader, plan.window, plan.kubernetes_version[1])
+        if found is None:
+            return None
+        policies = sorted({each.policy for each in plan.bindings if self.asks_about(plan.rules, each.policy, each.binding)})
+        rows = [(name, of["compared"], of["agreed"], of["unknown"]) for name, of in sorted(found.by_resource.items())]
+        return [Agreed(policy, *row) for policy in policies for row in rows]
 
     def asks_about(self, rules: Given, policy: str, binding: str | None) -> bool:
         """See StageReadiness: the levels that given labels enforce, or all where none are given."""

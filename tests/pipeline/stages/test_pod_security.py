@@ -149,6 +149,42 @@ def test_readiness_asks_about_the_given_namespaces(lake: Path, tmp_path: Path, c
     assert (entry["stage"], entry["policy"], entry["binding"]) == ("pod-security", "restricted:latest", "enforce")
     assert (entry["denials"]["requests"], entry["exposure"]["requests_unknown"]) == (1, 0)
     assert [(each["namespace"], each["unit"]) for each in entry["owners"]] == [("base", "Pod/plain")]
+    # The notes on four Pods, and a refusal. A level that refuses nothing leaves its note on a Pod that is not known, too.
+    agreement = entry["fidelity"]
+    assert (agreement["compared"], agreement["agreed"], agreement["unknown"]) == (5, 5, 0)
+
+
+def test_explanation_of_a_refusal(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the labels in force: the label that decided, the check that fails, and the change with which the Pod passes."""
+    assert run(["-q", "--lake", str(lake), "explain", "id-0008", "--stage", "pod-security", "-o", "json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["explanations"]
+    enforce = next(each for each in found["policies"] if each["binding"] == "enforce")
+    assert (found["stage"], enforce["policy"], enforce["decision"], enforce["rejects"]) == (
+        "pod-security",
+        "baseline:latest",
+        "deny",
+        True,
+    )
+    assert enforce["message"] == "host namespaces (hostNetwork=true)"
+    assert enforce["nearest"] == "hostNetwork, hostPID, hostIPC: remove them"
+    assert [(each["name"], each["text"]) for each in enforce["facts"]] == [
+        ("rule", f"Namespace/base/metadata.labels[{PREFIX}enforce]"),
+        ("check", "hostNamespaces: host namespaces (hostNetwork=true)"),
+        ("log", "the log says: deny"),
+    ]
+
+
+def test_explanation_without_a_body_names_what_is_missing(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A level that refuses nothing is sure of a Pod that was not recorded, another one is not."""
+    given = tmp_path / "namespaces.yaml"
+    given.write_text(
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: blind, labels: {pod-security.kubernetes.io/enforce: baseline}}\n"
+    )
+    assert run(["-q", "--lake", str(lake), "explain", "id-0010", "-f", str(given), "-o", "json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["explanations"]
+    decisions = {each["binding"]: (each["decision"], [one["reason"] for one in each["missing"]]) for each in found["policies"]}
+    missing = ["the requested object was not recorded: the audit level was Metadata"]
+    assert decisions == {"enforce": ("unknown", missing), "audit": ("admit", []), "warn": ("unknown", missing)}
 
 
 def levels(lake: Path) -> dict[str, NamespaceLevel]:
