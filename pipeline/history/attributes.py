@@ -29,6 +29,10 @@ class Discovery(Protocol):
         """Where a custom resource keeps its scale, or None if no CRD is known to say so."""
         ...
 
+    def sets_defaults(self, cluster: str, resource: GroupVersionResource, moment: datetime) -> bool:
+        """Whether the schema of a custom resource has defaults; also True if no CRD is known for it."""
+        ...
+
     def lists_all(self, event: Event, moment: datetime) -> bool:
         """Whether every object of the request's resource and namespace that existed at a moment is in the record, by name."""
         ...

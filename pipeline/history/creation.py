@@ -117,6 +117,22 @@ def has_defaults(resource: GroupVersionResource) -> bool:
     return by_resource(*place) is not None and place not in _WITHOUT_DEFAULTS
 
 
+def schema_sets_defaults(definition: Object, version: str) -> bool:
+    """Whether the schema of one version of a CustomResourceDefinition has a default; also True where it has no schema."""
+    versions = [each for each in definition["spec"].get("versions") or () if each.get("name") == version]
+    nodes: list[Any] = [(each.get("schema") or {}).get("openAPIV3Schema") for each in versions]
+    if not nodes or not all(nodes):
+        return True
+    while nodes:
+        node = nodes.pop()
+        if not isinstance(node, dict):
+            continue
+        if "default" in node:
+            return True
+        nodes += [node.get("items"), node.get("additionalProperties"), *(node.get("properties") or {}).values()]
+    return False
+
+
 def keeps_status(resource: GroupVersionResource) -> bool:
     """Whether a write of the main resource cannot change `status`. False for custom resources: it depends on their definition."""
     return (resource.group, resource.resource) in _FIRST_STATUS or resource.resource in ("pods", "nodes")

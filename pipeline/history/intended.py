@@ -11,7 +11,7 @@ from collections.abc import Callable
 from copy import deepcopy
 
 from ..request import Evidence, Grade, Known, Object, Unknown, worst
-from .creation import counts_generation, default_parts, has_defaults, keeps_status, leave_out_empty, prepare_for_create
+from .creation import counts_generation, default_parts, keeps_status, leave_out_empty, prepare_for_create
 from .event import Decode, Event, Raw, decode_json
 from .evidence import LazyKnown
 from .followed import grade_of_create, grade_of_update
@@ -58,11 +58,16 @@ _WITH_METADATA: dict[tuple[str, str], tuple[str, ...]] = {
 _NOT_FROM_CLIENTS = ("namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
-def created_object(event: Event, name: Evidence[str], decode: Decode, by_policies: bool) -> Evidence[Object | None]:
-    """The object of a create that left no whole response. `by_policies`: mutating policies may have changed it."""
+def created_object(
+    event: Event, name: Evidence[str], decode: Decode, by_policies: bool, sets_defaults: bool
+) -> Evidence[Object | None]:
+    """The object of a create that left no whole response. `by_policies`: mutating policies may have changed it.
+
+    `sets_defaults`: the API may add fields. The log has the body of an apply without them, and that of any other create with them.
+    """
     if event.request_raw is None:
         return Unknown(f"the requested object was not recorded: {why_no_request(event)}")
-    if event.verb == "patch" and not event.succeeded and has_defaults(event.resource):
+    if event.verb == "patch" and sets_defaults:
         return Unknown("an apply that was to create its object: what the API would have added is not recorded")
     sent, answered = _sent(event, event.request_raw, decode), answered_metadata(event)
     if isinstance(sent, Unknown):

@@ -15,11 +15,12 @@ from queries.reach_rules import EXEMPT_REVIEWS
 
 from ..request import AdmissionRequest, Evidence, Grade, Known, Object, Operation, Unknown
 from .attributes import Discovery, kind_of_request, name_of_request, namespace_of_request, scale_paths_of
+from .creation import has_defaults
 from .deletion import delete_options_of, is_pending
 from .event import BodyKind, Decode, Event, Raw, Row, body_kind, decode_json, head_of
 from .evidence import LazyKnown, noted
 from .intended import created_object, may_apply, patched_object, updated_object
-from .kinds import kind_of, subresource_kind
+from .kinds import by_resource, kind_of, subresource_kind
 from .old_object import NO_STORED_OBJECT, deleted_object_of, old_object_of, old_scale_of, version_met, was_absent
 from .options import NO_URI, connect_object, query_of, write_options
 from .outcome import Admission, Outcome, is_connect, outcome_of
@@ -235,7 +236,13 @@ class _Reconstruction:
             return self._before_pruning(decode_json(raw), None, "")
         if raw is not None:
             return LazyKnown(lambda: as_created(self.decode(raw)), "responseObject", self._grade(Grade.EXACT))
-        return created_object(event, name_of_request(event), self.decode, self._by_policies())
+        return created_object(event, name_of_request(event), self.decode, self._by_policies(), self._sets_defaults())
+
+    def _sets_defaults(self) -> bool:
+        resource = self.event.resource
+        if by_resource(resource.group, resource.resource) is not None:
+            return has_defaults(resource)
+        return self.discovery is None or self.discovery.sets_defaults(self.event.cluster, resource, self.event.ts)
 
     def _created_beside(self) -> Evidence[Object | None]:
         """Binding, Eviction, TokenRequest and reviews: the body as sent, since the answer is a Status or holds more."""

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from ..matching.namespaces import NAME_LABEL
 from ..request import Evidence, Grade, GroupVersionKind, GroupVersionResource, Known, Object, Unknown, worst
+from .creation import schema_sets_defaults
 from .event import Event, Row
 from .evidence import noted
 from .kinds import by_kind, may_be_served
@@ -154,6 +155,11 @@ class LogHistory:
         """Where a custom resource keeps its scale; see Discovery."""
         definition = self._definition(cluster, resource, moment)
         return paths_of(definition, resource.version) if definition else None
+
+    def sets_defaults(self, cluster: str, resource: GroupVersionResource, moment: datetime) -> bool:
+        """Whether the schema of a custom resource has defaults; see Discovery."""
+        definition = self._definition(cluster, resource, moment)
+        return definition is None or schema_sets_defaults(definition, resource.version)
 
     def lists_all(self, event: Event, moment: datetime) -> bool:
         """See Discovery. In a namespace that was made in the log, each object was made in the log, too."""

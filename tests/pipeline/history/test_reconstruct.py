@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.history.creation import schema_sets_defaults
 from pipeline.history.event import Event, decode_json
 from pipeline.history.outcome import Admission
 from pipeline.history.reconstruct import NotReplayed, admission_requests
@@ -312,6 +313,24 @@ def test_a_refused_apply_of_what_was_not_there_is_a_create(build: Any) -> None:
     assert isinstance(request.object, Unknown)
 
 
+@pytest.mark.parametrize(
+    ("size", "is_known"),
+    [({"type": "integer"}, True), ({"type": "integer", "default": 5}, False), (None, False)],
+    ids=["no defaults", "a default", "no definition"],
+)
+def test_an_apply_that_creates_without_its_answer_lacks_defaults(size: dict[str, Any] | None, is_known: bool, build: Any) -> None:
+    """At level Request the log has what was applied; the object in admission has the defaults, too."""
+    place = {"api_group": "jobs.example.com", "api_version": "v1", "resource": "queues", "level": "Request"}
+    applied = {"apiVersion": "jobs.example.com/v1", "kind": "Queue", "metadata": {"name": "web"}, "spec": {"default": 1}}
+    row = build(verb="patch", request_uri="/x?fieldManager=m&force=true", code=201, request=applied, **place)
+    # A property may be called `default`.
+    found = None if size is None else Defined({}, {"properties": {"spec": {"properties": {"size": size, "default": {}}}}})
+    (request,) = admission_requests(row, history(row), found)  # type: ignore[misc]
+    assert isinstance(request.object, Known) is is_known
+    pods = only(build(verb="patch", request_uri="/x?fieldManager=m&force=true", code=201, request=pod(), level="Request"))
+    assert isinstance(pods.object, Unknown)
+
+
 def test_scale_is_made_from_its_object(build: Any) -> None:
     place = {"api_group": "apps", "api_version": "v1", "resource": "deployments"}
     parent = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop", "uid": "u"}}
@@ -341,8 +360,8 @@ def test_the_scale_of_a_replication_controller_has_a_plain_selector(build: Any) 
 class Defined:
     """A discovery with one CustomResourceDefinition."""
 
-    def __init__(self, scale: dict[str, str]) -> None:
-        versions = [{"name": "v1", "subresources": {"scale": scale}}]
+    def __init__(self, scale: dict[str, str], schema: dict[str, Any] | None = None) -> None:
+        versions = [{"name": "v1", "subresources": {"scale": scale}, "schema": {"openAPIV3Schema": schema}}]
         self._definition = {"spec": {"names": {"kind": "Queue"}, "versions": versions}}
 
     def custom_kind(self, cluster: str, resource: Any, moment: Any) -> GroupVersionKind:
@@ -350,6 +369,12 @@ class Defined:
 
     def scale_paths(self, cluster: str, resource: Any, moment: Any) -> ScalePaths | None:
         return paths_of(self._definition, resource.version)
+
+    def sets_defaults(self, cluster: str, resource: Any, moment: Any) -> bool:
+        return schema_sets_defaults(self._definition, resource.version)
+
+    def has_mutating_policies(self, cluster: str) -> bool:
+        return False
 
 
 def test_the_scale_of_a_custom_resource_lies_where_its_definition_says(build: Any) -> None:
