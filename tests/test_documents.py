@@ -96,6 +96,7 @@ def test_the_commands_of_the_readme_run(checkout: Path, line: str, tmp_path: Pat
     roles.write_text("{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: view}, rules: []}")
     places |= {name: str(roles) for name in ("my-roles/", "my-old-roles/", "applier.yaml")}
     places |= {"extra.yaml": str(tmp_path / "extra.yaml")}
+    places |= dict.fromkeys(("wide.json", "roles.json"), str(namespaces))
     for name, text in (("my-webhooks.yaml", WEBHOOKS), ("my-crd.yaml", DEFINITION), ("my-chain.yaml", CHAIN)):
         (tmp_path / name).write_text(text)
         places[name] = str(tmp_path / name)

@@ -68,7 +68,7 @@ def read_snapshot(file: Path) -> None:
 
 READERS: dict[str, Callable[[Path], object]] = {
     **dict.fromkeys((*ONE_PER_KIND, "chain"), read_manifests),
-    "schema": read_manifests,
+    **dict.fromkeys(("schema", "levels"), read_manifests),
     "app": lambda file: stack_of(read_app(file), str(file), (), "shop", "bot"),
     "audit-policy": lambda file: parse_audit_policy(file.read_text(), str(file)),
     "rules": ReadinessRules.load,

@@ -31,7 +31,8 @@ def figures(page: Element) -> dict[str, tuple[int, int, int]]:
     for entry in page.all("li"):
         counts = next((item for item in entry.all("dl") if item.attributes.get("class") == "counts"), None)
         if counts is not None:
-            matched, denied, unknown = (int(cell.words().replace(",", "")) for cell in counts.all("dd"))
+            # The last one is a bar of the same figures.
+            matched, denied, unknown = (int(cell.words().replace(",", "")) for cell in [*counts.all("dd")][:3])
             found[next(entry.all("a")).words()] = (matched, denied, unknown)
     return found
 
