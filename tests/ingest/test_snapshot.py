@@ -168,7 +168,11 @@ def test_a_backup_of_velero_gives_each_object_once(
     (tmp_path / "backup.tar.gz").write_bytes(velero(*paths))
     if is_unpacked:
         with tarfile.open(tmp_path / "backup.tar.gz") as archive:
-            archive.extractall(tmp_path / "backup", filter="data")
+            for member in archive:
+                if (file := archive.extractfile(member)) is not None:
+                    place = tmp_path / "backup" / member.name
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    place.write_bytes(file.read())
     given = [tmp_path / ("backup" if is_unpacked else "backup.tar.gz")]
     assert ingest_snapshot(lake, given, "c", AT) == SnapshotSummary(files=len(wanted), objects=len(wanted))
     found = objects(lake)
