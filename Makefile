@@ -3,16 +3,27 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test search check bench crash conformance notebooks kustomize docs picture dist clean
+.PHONY: demo quick test seconds search check bench crash conformance notebooks kustomize docs picture dist clean
 
-# `$(call install,ARGUMENTS)`: with uv where it is installed, because it is faster.
+# uv makes an environment and installs packages many times faster than pip does. Without uv on the machine it goes into the
+# environment; where it cannot be had, or fails (a proxy that only pip knows, say), pip does the work.
 ifneq ($(shell command -v uv 2>/dev/null),)
-create = uv venv --quiet --allow-existing --python $(PYTHON) $(VENV)
-install = uv pip install --quiet --python $(BIN)/python -c constraints.txt $(1)
+UV := uv
+create = uv venv --quiet --allow-existing --seed --python $(PYTHON) $(VENV)
 else
-create = $(PYTHON) -m venv $(VENV)
-install = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(1)
+UV := $(BIN)/uv
+create = $(PYTHON) -m venv $(VENV) && { $(BIN)/python -m pip install $(PIP) -c constraints.txt uv || true; }
 endif
+PIP := --quiet --disable-pip-version-check
+# `$(call install,ARGUMENTS)`. Bytecode is compiled at once: some environments forbid to write it later.
+install = { $(UV) pip install --quiet --compile-bytecode --python $(BIN)/python -c constraints.txt $(1) || \
+	$(BIN)/python -m pip install $(PIP) -c constraints.txt $(1); }
+# The processes that run tests; `auto` is one more than cores.
+WORKERS ?= auto
+# What the tests need in addition to the application. The checks of CI on other Pythons run few folders, and take less.
+TEST_REQUIREMENTS ?= test-requirements.txt
+# Bytecode is kept, even if the environment says otherwise: without it every process compiles every module once more.
+export PYTHONDONTWRITEBYTECODE =
 
 # Each stamp is newer than the files that decide what was installed. The first one is the application alone: it is all that the
 # demonstration needs. What the tests need comes on top of it, and what only those need who change the code.
@@ -21,8 +32,8 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	@$(call install,-e .)
 	@touch $@
 
-$(VENV)/.tests: $(VENV)/.core test-requirements.txt ray-constraints.txt tools-requirements.txt
-	@$(call install,-c ray-constraints.txt -r test-requirements.txt)
+$(VENV)/.tests: $(VENV)/.core $(TEST_REQUIREMENTS) ray-constraints.txt tools-requirements.txt
+	@$(call install,-c ray-constraints.txt -r $(TEST_REQUIREMENTS))
 	@$(call install,--no-deps -r tools-requirements.txt)
 	@touch $@
 
@@ -36,10 +47,8 @@ demo: $(VENV)/.core
 # One process more than cores; the tests of one file stay together, because they share what they set up. The longest files come
 # first: see tests/conftest.py.
 # It ends with the number of skipped tests and the reasons (-rs). TESTS names folders or files; without it all tests run.
-# Bytecode is kept, even if the environment says otherwise: without it every process compiles every module once more.
-test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/.tests
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -rs $(TESTS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -rs $(TESTS)
 
 # The property tests with other examples each time, and more of them. What it finds becomes a case of its own.
 search: $(VENV)/.tests
