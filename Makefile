@@ -44,11 +44,19 @@ $(VENV)/.checks: $(VENV)/.tests check-requirements.txt
 demo: $(VENV)/.core
 	$(BIN)/hindcast demo
 
+# The checks that the changed files can reach, in at most two minutes; it says what it left out. BASE names a revision to compare with.
+quick: $(VENV)/.checks
+	@BASE=$(BASE) $(BIN)/python -m tests.quick
+
 # One process more than cores; the tests of one file stay together, because they share what they set up. The longest files come
 # first: see tests/conftest.py.
 # It ends with the number of skipped tests and the reasons (-rs). TESTS names folders or files; without it all tests run.
 test: $(VENV)/.tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -rs $(TESTS)
+
+# What each test file takes, for the order of `make test` and the choice of `make quick`.
+seconds: $(VENV)/.tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -rs --keep-seconds
 
 # The property tests with other examples each time, and more of them. What it finds becomes a case of its own.
 search: $(VENV)/.tests

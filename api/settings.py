@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Annotated, Any, Self, get_type_hints
 
 from ingest.errors import InputError
-from ingest.redaction.redact import DEFAULT_RESOURCES
-from ingest.sink import SinkLimits
+from ingest.redaction.rules import DEFAULT_RESOURCES
+from ingest.sink_limits import SinkLimits
 
 from .confinement import MEMORY_BYTES_MIN
 

@@ -17,13 +17,12 @@ from ingest.lake import Lake
 
 from .catalog import LakeFiles, narrow_events, narrow_files, statements
 from .databases import give_back, take
+from .dimensions import DIMENSIONS
 from .rows import CheckResult
 
 Row = TypeVar("Row")
 Parameters = Sequence[object] | Mapping[str, object]
 
-# The dimensions that `violation_rollup` can count by.
-DIMENSIONS = ("policy", "binding", "message", "namespace", "user", "resource", "workload", "day", "cluster")
 _COLUMN_OF = {"user": "user_name"}
 # DuckDB's default memory limit here; its own default is four fifths of the machine.
 MEMORY_BYTES_MAX = 2 * 1024**3

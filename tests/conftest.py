@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import gc
+import json
+import math
 import os
 import shutil
 import tempfile
@@ -42,20 +44,11 @@ settings.register_profile("hindcast", deadline=None, suppress_health_check=[Heal
 settings.register_profile("search", settings.get_profile("hindcast"), derandomize=False, max_examples=500)
 settings.load_profile("hindcast")
 
-# Files whose tests take longest come first. A long file that begins last keeps one process busy while the others have no work.
-# The first file makes the demonstration. Files that wait for it come after some that do not.
-_LONG = (
-    "test_documents.py", "test_packaging.py", "api/test_at_once.py", "api/test_canaries.py", "api/test_gate_command.py",
-    "api/test_description.py", "api/test_hostile_events.py", "pipeline/contract/test_stages.py",
-    "pipeline/stages/test_redacted_values.py", "api/test_output.py", "api/test_least_privilege_command.py", "api/test_query.py",
-    "notebooks/test_notebooks.py", "api/test_cli.py", "api/test_replays.py", "api/test_interruption.py",
-    "pipeline/readiness/test_exemptions.py", "pipeline/readiness/test_change.py", "api/test_stage_surfaces.py",
-    "pipeline/report/test_golden.py", "conformance/test_reconstruction.py",
-    "conformance/test_reconstruction_mutationlab.py", "conformance/test_replay_truth.py", "ingest/test_faults.py",
-    "ingest/test_fuzz.py", "pipeline/derived/test_kept.py", "pipeline/replay/test_replay_run.py", "pipeline/replay/test_on_ray.py",
-    "ingest/test_publish_killed.py", "pipeline/stages/test_trimmed_logs.py", "pipeline/stages/conditions/test_suggestions.py",
-    "pipeline/stages/conditions/test_proofs.py", "pipeline/cel/test_library_properties.py", "pipeline/admission/test_bombs.py",
-)  # fmt: skip
+# The seconds of each test file ("*") and of its long tests, as `make seconds` measured them; no test's result depends on them.
+SECONDS = Path(__file__).parent / "seconds.json"
+_LONG_SECONDS = 2.0
+# The first files make the demonstration. Files that wait for it come after some that do not.
+_FIRST = ("tests/test_documents.py", "tests/test_packaging.py")
 
 DATA = Path(__file__).parents[1] / "api" / "demo"
 
@@ -80,13 +73,49 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the long files; `make test` hands out files in this order.
 
+    A long file that begins last keeps one process busy while the others have no work.
+
     Of several tests with one node id, pytest-xdist would run one.
     """
     shared = [name for name, count in Counter(item.nodeid for item in items).items() if count > 1]
     if shared:
         raise pytest.UsageError(f"several tests have one node id: {', '.join(shared)}")
-    order = {Path(__file__).parent / name: number for number, name in enumerate(_LONG)}
-    items.sort(key=lambda item: order.get(item.path, len(order)))
+    if items and items[0].config.getoption("quick_until", None) is not None:
+        return  # `make quick` gives the nearest files first
+    took = json.loads(SECONDS.read_text(encoding="utf-8"))
+    order = {name: -float(tests["*"]) for name, tests in took.items()} | dict.fromkeys(_FIRST, -math.inf)
+    items.sort(key=lambda item: order.get(item.nodeid.partition("::")[0], 0.0))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """See `make seconds`."""
+    parser.addoption("--keep-seconds", action="store_true", help="write what tests took to tests/seconds.json")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Only in the process that hands out tests."""
+    if config.getoption("keep_seconds") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Seconds())
+
+
+class _Seconds:
+    """Adds up what tests take, with what they set up."""
+
+    def __init__(self) -> None:
+        self._took: dict[str, Counter[str]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        file, _, test = report.nodeid.partition("::")
+        found = self._took.setdefault(file, Counter())
+        found["*"] += report.duration  # type: ignore[assignment]
+        found[test] += report.duration  # type: ignore[assignment]
+
+    def pytest_sessionfinish(self) -> None:
+        kept = {
+            file: {test: round(took, 1) for test, took in sorted(tests.items()) if took >= _LONG_SECONDS or test == "*"}
+            for file, tests in sorted(self._took.items())
+        }
+        SECONDS.write_text(json.dumps(kept, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 @pytest.fixture(scope="module", autouse=True)

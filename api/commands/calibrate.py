@@ -5,40 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from api import asked_values
 from api.context import Context
-from api.given import use_until_end
-from api.printing.output import Column, Format, Table, render
-from pipeline.authorization import OtherAuthorizers
-from pipeline.history.in_force import CHANGE_DELAY
-from pipeline.readiness.counting.fidelity import recorded_agreement
-from pipeline.readiness.model import Fidelity
-from pipeline.replay import (
-    Agreement,
-    Confusion,
-    Outcome,
-    Window,
-    compare_with_log,
-    confusion,
-    disagreements,
-    plan_replay_from_log,
-    run_replay,
-    start_processes,
-    version_hint,
-)
-from pipeline.runs import RunStore, RunSummary
-from queries import LakeReader, open_lake
-from queries.catalog import LakeFiles
+from api.printing.output import Format
 
 from . import replay
 from .parts import options
-from .parts.calibrate_levels import level_tables
-from .parts.calibrate_roles import authorization_tables
-from .parts.window import check_window
+
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from pipeline.authorization import OtherAuthorizers
+    from pipeline.readiness.model import Fidelity
+    from pipeline.replay import Agreement, Confusion, Window
+    from pipeline.runs import RunSummary
+    from queries import LakeReader
+    from queries.catalog import LakeFiles
+
 
 _DISAGREEMENTS_SHOWN = 20
 
@@ -62,8 +47,8 @@ def command(
     since: options.Since = None,
     until: options.Until = None,
     kubernetes_version: options.KubernetesVersion = options.DEFAULT_VERSION,
-    other_authorizers: replay.OtherAuthorizersOption = None,
-    workers: replay.Workers = None,
+    other_authorizers: options.OtherAuthorizersOption = None,
+    workers: options.Workers = None,
     limit: options.Limit = None,
     output: options.Output = Format.TABLE,
 ) -> int:
@@ -72,6 +57,14 @@ def command(
     Also compare every recorded decision of the authorizers with the roles and bindings of that time. Compare every note of Pod
     Security with the labels of that time.
     """
+    from api import asked_values
+    from api.printing.output import render
+    from pipeline.replay import Window
+
+    from .parts.calibrate_levels import level_tables
+    from .parts.calibrate_roles import authorization_tables
+    from .parts.window import check_window
+
     own: Context = context.obj
     window = Window(*asked_values.parse_window(since, until))
     version = asked_values.parse_version(kubernetes_version)
@@ -96,15 +89,24 @@ def calibrate(
     window: Window,
     version: tuple[int, int],
     workers: int | None,
-    change_delay: timedelta = CHANGE_DELAY,
+    change_delay: timedelta | None = None,
     other_authorizers: OtherAuthorizers | None = None,
     files: LakeFiles | None = None,
 ) -> Calibration:
     """Replay the policies in force and compare, over the whole lake or these files of it. Raises LakeError."""
+    from api.given import use_until_end
+    from pipeline.history.in_force import CHANGE_DELAY
+    from pipeline.readiness.counting.fidelity import recorded_agreement
+    from pipeline.replay import compare_with_log, confusion, plan_replay_from_log, run_replay, start_processes, version_hint
+    from pipeline.runs import RunStore
+    from queries import open_lake
+
     start_processes(own.lake, replay.workers_or_default(own, workers))
     reader = open_lake(own.lake, files=files)
     try:
-        plan = plan_replay_from_log(reader, window, version, change_delay, other_authorizers)
+        plan = plan_replay_from_log(
+            reader, window, version, CHANGE_DELAY if change_delay is None else change_delay, other_authorizers
+        )
         stored = RunStore(own.lake).run(plan.run_id)
         with own.progress("replaying the bound policies") as step, stored.owned():
             summary = run_replay(plan, own.lake, replay.workers_or_default(own, workers), step)
@@ -120,6 +122,8 @@ def calibrate(
 
 
 def _rows(reader: LakeReader) -> Iterable[dict[str, Any]]:
+    from pipeline.replay import disagreements
+
     relation = disagreements(reader)
     return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
 
@@ -130,6 +134,8 @@ def _worst_first(item: Agreement) -> tuple[int, int, int]:
 
 def agreement_table(agreements: Iterable[Agreement], hint: str = "") -> Table:
     """One row per (policy, binding), and the sum; `hint` is the next step to try."""
+    from api.printing.output import Column, Table
+
     names = ("agreed", "disagreed", "unknown", "silent", "annotations_compared", "annotations_agreed")
     columns = [
         Column("policy", may_shorten=True),
@@ -157,6 +163,9 @@ def _given(hint: str) -> tuple[str, ...]:
 
 def confusion_table(rows: Iterable[Confusion]) -> Table:
     """One row per (policy, resource, recorded outcome), with a column for each replayed outcome."""
+    from api.printing.output import Column, Table
+    from pipeline.replay import Outcome
+
     columns = [
         Column("policy", may_shorten=True),
         Column("resource", may_shorten=True),
@@ -178,6 +187,8 @@ def confusion_table(rows: Iterable[Confusion]) -> Table:
 
 def disagreement_table(rows: Iterable[dict[str, Any]], shown: int | None = _DISAGREEMENTS_SHOWN) -> Table:
     """The requests that disagree, with both outcomes; only the first `shown`, unless that is None."""
+    from api.printing.output import Column, Table
+
     found = list(rows)
     names = ("ts", "policy", "binding", "about", "recorded", "replayed", "recorded_messages", "replayed_messages", "audit_id")
     leaving = {"ts": 4, "binding": 3, "recorded": 2, "replayed": 1}

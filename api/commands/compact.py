@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from api.context import Context
-from api.on_ray import On, check_place, connected
-from api.printing.output import Column, Format, Table, render
+from api.on_ray import On
+from api.printing.output import Format
 from ingest.errors import LakeError
-from ingest.folding import fold_stored
-from ingest.lake import Lake
-from ingest.maintain import GRACE_SECONDS, Compacted, compact, remove_retired
 
 from .parts import options
+
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from ingest.maintain import Compacted
+
 
 _FILES_MIN = 2
 
@@ -33,6 +35,12 @@ def command(
     output: options.Output = Format.TABLE,
 ) -> int:
     """Merge small files into larger, sorted ones, and delete files that no reader uses. Safe to interrupt."""
+    from api.on_ray import check_place
+    from api.printing.output import render
+    from ingest.folding import fold_stored
+    from ingest.lake import Lake
+    from ingest.maintain import compact, remove_retired
+
     own: Context = context.obj
     if on is not None:
         check_place(on)
@@ -53,6 +61,7 @@ def command(
 
 def _prepare(own: Context, on: str | None) -> str:
     """Make the derived tables of the lake; returns why this failed, or an empty text. Replays make whatever is missing."""
+    from api.on_ray import connected
     from pipeline.replay.prefill import prefill  # loads the language of policies, which takes a while
 
     try:
@@ -64,6 +73,9 @@ def _prepare(own: Context, on: str | None) -> str:
 
 
 def _table(done: Compacted, removed: int, waiting: int, problem: str) -> Table:
+    from api.printing.output import Column, Table
+    from ingest.maintain import GRACE_SECONDS
+
     names = ("units", "files_before", "files_after", "rows", "bytes_before", "bytes_after")
     columns = [*(Column(name, number=True) for name in names), Column("files_deleted", number=True)]
     notes = []

@@ -7,29 +7,19 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-import zstandard
 
 from api.context import Context
-from api.printing.output import Column, Format, Table, render
-from api.printing.reports import VERDICT_STYLES, ReportFormat, print_report
-from api.printing.targets import check_folder
 from ingest.errors import InputError
-from ingest.lake import Lake
-from ingest.sources.files import ingest_files
-from ingest.sources.snapshot import ingest_snapshot
-from pipeline.history.in_force import CHANGE_DELAY
-from pipeline.readiness.report import Report
-from pipeline.readiness.rules import ReadinessRules
-from pipeline.report.html import to_html
-from queries import LakeReader, open_lake
 
-from . import readiness, violations
-from .policies import read_texts
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from pipeline.readiness.report import Report
+    from queries import LakeReader
+
 
 # The recording: its first event, its length, and the moment of the snapshot that precedes the first policy.
 _START = datetime(2026, 11, 21, 3, 24, 15, 865989, tzinfo=UTC)
@@ -59,6 +49,19 @@ def command(
     details: Annotated[bool, typer.Option("--details", help="Also print the recorded failures, and the whole report.")] = False,
 ) -> int:
     """Ingest a real audit log, replay four policies over it, print their verdicts and write a readiness report."""
+    from importlib.resources import as_file, files
+
+    from api.printing.output import Format, render
+    from api.printing.report_options import ReportFormat
+    from api.printing.reports import print_report
+    from pipeline.history.in_force import CHANGE_DELAY
+    from pipeline.readiness.rules import ReadinessRules
+    from pipeline.report.html import to_html
+    from queries import open_lake
+
+    from . import readiness
+    from .policies import read_texts
+
     own: Context = context.obj
     started = time.monotonic()
     lake = Context(lake=_fresh_lake(out), quiet=own.quiet)
@@ -91,6 +94,9 @@ def command(
 
 def _answers(report: Report) -> Table:
     """The verdict of each policy with its first reason."""
+    from api.printing.output import Column, Table
+    from api.printing.reports import VERDICT_STYLES
+
     columns = [
         Column("verdict", styles=VERDICT_STYLES),
         Column("policy"),
@@ -102,6 +108,8 @@ def _answers(report: Report) -> Table:
 
 def _next_steps(lake: Path, page: Path) -> Table:
     """Where to look next, and which commands to type."""
+    from api.printing.output import Column, Table
+
     start = f"hindcast --lake {lake}"
     rows = [
         ["the report", f"{page} (opens without a network)"],
@@ -114,6 +122,8 @@ def _next_steps(lake: Path, page: Path) -> Table:
 
 def _fresh_lake(out: Path) -> Path:
     """An empty folder for the lake; the lake of an earlier demonstration is removed, any other folder is kept."""
+    from api.printing.targets import check_folder
+
     lake = out / "lake"
     if lake.exists():
         if not (lake / "manifest.sqlite").is_file():
@@ -125,6 +135,10 @@ def _fresh_lake(out: Path) -> Path:
 
 
 def _fill(own: Context, data: Path, factor: float) -> None:
+    from ingest.lake import Lake
+    from ingest.sources.files import ingest_files
+    from ingest.sources.snapshot import ingest_snapshot
+
     log = own.lake / "demo-audit.jsonl"
     with closing(Lake.create(own.lake)) as lake:
         if factor == 1.0:
@@ -141,6 +155,8 @@ def _fill(own: Context, data: Path, factor: float) -> None:
 
 def stretched(log: Path, factor: float) -> Iterator[bytes]:
     """The lines of the recording with both timestamps scaled away from its start by one factor; the rest is kept byte for byte."""
+    import zstandard
+
     for line in zstandard.ZstdDecompressor().decompress(log.read_bytes()).splitlines(keepends=True):
         # The timestamps come after the bodies, which may have fields of that name, and only annotations come after them.
         for name in _FIELDS:
@@ -156,6 +172,8 @@ def _moved(moment: datetime, factor: float) -> datetime:
 
 
 def _totals_table(reader: LakeReader) -> Table:
+    from api.printing.output import Column, Table
+
     totals = reader.sql("FROM recorded_totals()").fetchall()[0]
     columns = [Column(name, heading, number=True) for name, heading in _TOTALS]
     return Table("totals", columns, [totals], "What the cluster recorded")
@@ -163,6 +181,8 @@ def _totals_table(reader: LakeReader) -> Table:
 
 def _recorded_tables(reader: LakeReader) -> list[Table]:
     """The failures and denials of the bound policies."""
+    from . import violations
+
     rollup = reader.violation_rollup(["policy", "binding"])
     rows = [dict(zip(rollup.columns, row, strict=True)) for row in rollup.fetchall()]
     return [violations.failures(["policy", "binding"], rows), *violations.recorded(reader)]

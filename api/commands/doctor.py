@@ -6,40 +6,25 @@ from collections.abc import Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import duckdb
 import typer
 
-from api.checks.checkup import (
-    UNREADABLE,
-    Finding,
-    LakeState,
-    clock_findings,
-    damage_findings,
-    lake_state,
-    ledger_findings,
-    spool_findings,
-    twice_findings,
-    unreadable_finding,
-)
-from api.checks.scraping import refuse_unused, server_metrics
-from api.checks.server_findings import failure_findings, metrics_findings
 from api.context import Context
-from api.printing.output import Column, Format, Table, render
+from api.printing.output import Format
 from ingest.errors import LakeError
-from ingest.lake import Lake
-from ingest.server.log import PluginFailure, read_server_log
-from ingest.server.metrics import ServerMetrics
-from pipeline.derived.whole import losses_of
-from queries import open_lake, rows_of
-from queries.ledger import Severity, loss_answer
-from queries.rows import Loss, Source
 
 from .parts import options
-from .parts.clusters import cluster_files
 
-About = TypeVar("About", Source, Finding)
+if TYPE_CHECKING:
+    from api.checks.checkup import Finding, LakeState
+    from api.printing.output import Table
+    from ingest.server.log import PluginFailure
+    from ingest.server.metrics import ServerMetrics
+    from queries.rows import Source
+
+
+About = TypeVar("About", "Source", "Finding")
 _GATE = 1
 _UNDECIDED = 3
 # Kinds of possible loss that the counters of API servers decide. Events missing from a log file may be in the lake.
@@ -82,6 +67,14 @@ def command(
     Exit code 1: evidence was lost. Exit code 3: evidence may be lost, and only the counters of the API servers (`--metrics`) can
     decide that. Lines `Error in audit plugin` in their logs (`--server-log`) prove losses, but never their absence.
     """
+    from api.checks.checkup import UNREADABLE, clock_findings, damage_findings, lake_state, spool_findings, twice_findings
+    from api.checks.scraping import refuse_unused, server_metrics
+    from api.printing.output import render
+    from ingest.lake import Lake
+    from ingest.server.log import read_server_log
+
+    from .parts.clusters import cluster_files
+
     own: Context = context.obj
     refuse_unused(metrics or (), metrics_token, metrics_ca)
     scraped = [server_metrics(where, metrics_token, metrics_ca) for where in metrics or ()]
@@ -112,6 +105,8 @@ _STYLES = {"lost": "red", "possible": "yellow"}
 
 def answer(findings: Sequence[Finding], code: int) -> str:
     """The sentence of `queries.ledger.loss_answer` over all tables, without possible losses that the counters decided."""
+    from queries.ledger import loss_answer
+
     decided = set() if code == _UNDECIDED else {id(each) for each in _undecided(findings)}
     said = loss_answer((each.severity, each.found) for each in findings if id(each) not in decided)
     return f"{said}; --metrics of every API server decides it" if code == _UNDECIDED else said
@@ -119,6 +114,8 @@ def answer(findings: Sequence[Finding], code: int) -> str:
 
 def exit_code(findings: Sequence[Finding]) -> int:
     """1 where evidence is known to be lost, 3 where it may be and no counters of API servers say otherwise, else 0."""
+    from queries.ledger import Severity
+
     if any(finding.severity is Severity.LOST for finding in findings):
         return _GATE
     if any(finding.kind == "server_count" and finding.count == 0 for finding in findings):
@@ -127,6 +124,8 @@ def exit_code(findings: Sequence[Finding]) -> int:
 
 
 def _undecided(findings: Sequence[Finding]) -> list[Finding]:
+    from queries.ledger import Severity
+
     return [item for item in findings if item.severity is Severity.POSSIBLE and item.kind in _DECIDED_BY_METRICS]
 
 
@@ -134,6 +133,14 @@ def _examine(
     lake: Path, cluster: str | None, scraped: Sequence[ServerMetrics], failures: Sequence[PluginFailure]
 ) -> tuple[list[Source], list[Finding]]:
     """The sources, and the findings from the views; if no engine can read the events, the finding says so."""
+    import duckdb
+
+    from api.checks.checkup import ledger_findings, unreadable_finding
+    from api.checks.server_findings import failure_findings, metrics_findings
+    from pipeline.derived.whole import losses_of
+    from queries import open_lake, rows_of
+    from queries.rows import Loss
+
     try:
         reader = open_lake(lake)
         try:
@@ -154,6 +161,8 @@ def _of_cluster(found: list[About], cluster: str | None) -> list[About]:
 
 
 def _sources_table(sources: Sequence[Source]) -> Table:
+    from api.printing.output import Column, Table
+
     names = [item.name for item in fields(Source)]
     leaving = {"last_ingest_ts": 2, "first": 1, "first_ts": 1}
     columns = [
@@ -173,6 +182,8 @@ def _sources_table(sources: Sequence[Source]) -> Table:
 
 
 def _lake_table(state: LakeState, now: datetime) -> Table:
+    from api.printing.output import Column, Table
+
     columns = [Column(item.name, number=item.type == "int") for item in fields(state)]
     notes = []
     if state.waiting_since is not None:
@@ -187,6 +198,8 @@ def _lake_table(state: LakeState, now: datetime) -> Table:
 
 
 def _findings_table(findings: Sequence[Finding], verified: bool) -> Table:
+    from api.printing.output import Column, Table
+
     columns = [
         Column(
             name,
@@ -211,6 +224,8 @@ def _findings_table(findings: Sequence[Finding], verified: bool) -> Table:
 
 
 def _cell(value: object) -> object:
+    from queries.ledger import Severity
+
     return value.value if isinstance(value, Severity) else value
 
 

@@ -4,49 +4,32 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import sys
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from api import asked_values
 from api.context import Context
-from api.given import given_of
-from api.printing.output import Column, Format, Table, render
 from ingest.errors import InputError
-from pipeline.admission.policies import PolicySet
-from pipeline.admission.policies.load import load_objects
-from pipeline.manifests.writing import to_yaml
-from pipeline.readiness.exempting.exclusions import Exclusion
-from pipeline.readiness.exempting.manifests import Manifests, json_patches, merge_patches
-from pipeline.readiness.exempting.proposal import Proposal, propose
-from pipeline.readiness.exempting.review import Finding, Need, Overdue, overdue, review
-from pipeline.readiness.sql import dry_runs_kept
-from pipeline.readiness.words import percent
-from pipeline.replay import Window
-from pipeline.report.texts import json_text
-from pipeline.request import Object
-from pipeline.stages.stage import Asked
-from queries import open_lake
 
 from . import replay
 from .parts import options
-from .parts.stage_exemptions import check_stages, proposals
-from .parts.window import check_window
-from .policies import STDIN, chosen_policies, read_texts
 
-Expires = Annotated[
-    str,
-    typer.Option(
-        "--review-by",
-        help="The day by which to review the exemptions: YYYY-MM-DD, or 90d (in 90 days). No cluster enforces it.",
-    ),
-]
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from pipeline.admission.policies import PolicySet
+    from pipeline.readiness.exempting.exclusions import Exclusion
+    from pipeline.readiness.exempting.manifests import Manifests
+    from pipeline.readiness.exempting.proposal import Proposal
+    from pipeline.readiness.exempting.review import Finding, Overdue
+    from pipeline.replay import Window
+    from pipeline.request import Object
+
+
 _DAYS = re.compile(r"(\d+)d\Z")
 
 
@@ -69,13 +52,13 @@ def command(
     since: options.Since = None,
     until: options.Until = None,
     kubernetes_version: options.KubernetesVersion = options.DEFAULT_VERSION,
-    expires: Expires = "90d",
+    expires: options.Expires = "90d",
     check: Annotated[
         bool,
         typer.Option("--check-exemptions", help="Review the existing exemptions instead."),
     ] = False,
-    other_authorizers: replay.OtherAuthorizersOption = None,
-    workers: replay.Workers = None,
+    other_authorizers: options.OtherAuthorizersOption = None,
+    workers: options.Workers = None,
     limit: options.Limit = None,
     output: Annotated[
         ExemptionFormat,
@@ -91,6 +74,18 @@ def command(
     ] = False,
 ) -> int:
     """Find the fewest and narrowest exemptions that leave no denial, try them in a replay, and print them."""
+    from api import asked_values
+    from api.given import given_of
+    from pipeline.readiness.exempting.proposal import propose
+    from pipeline.readiness.sql import dry_runs_kept
+    from pipeline.replay import Window
+    from pipeline.stages.stage import Asked
+    from queries import open_lake
+
+    from .parts.stage_exemptions import check_stages, proposals
+    from .parts.window import check_window
+    from .policies import STDIN, chosen_policies, read_texts
+
     own: Context = context.obj
     window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)
     check_window(own, window)
@@ -122,6 +117,11 @@ def command(
 
 def manifests_of(policies: PolicySet, paths: list[Path] | None) -> Manifests:
     """The manifests of policies that were read from `paths`, unchanged; standard input cannot be read again."""
+    from pipeline.admission.policies.load import load_objects
+    from pipeline.readiness.exempting.manifests import Manifests
+
+    from .policies import STDIN
+
     return Manifests.of(policies, load_objects([path for path in paths or () if path != STDIN]))
 
 
@@ -136,6 +136,11 @@ def parse_expiry(text: str, today: date) -> date:
 
 
 def _print(proposal: Proposal, output: ExemptionFormat, limit: int | None) -> None:
+    from api.printing.output import Format, render
+    from pipeline.manifests.writing import to_yaml
+    from pipeline.readiness.exempting.manifests import json_patches, merge_patches
+    from pipeline.report.texts import json_text
+
     match output:
         case ExemptionFormat.MANIFESTS:
             sys.stdout.write(proposal.after.to_yaml())
@@ -151,6 +156,8 @@ def _print(proposal: Proposal, output: ExemptionFormat, limit: int | None) -> No
 
 def _kubectl(patch: Object, is_new: bool) -> str:
     """The command for one patch, because `kubectl patch` takes one document; a new object is created in place of a patch."""
+    import shlex
+
     text = shlex.quote(json.dumps(patch, separators=(",", ":")))
     if is_new:
         return f"echo {text} | kubectl create -f -"
@@ -159,6 +166,8 @@ def _kubectl(patch: Object, is_new: bool) -> str:
 
 def exemption_table(proposal: Proposal) -> Table:
     """One row per proposed exemption."""
+    from api.printing.output import Column, Table
+
     counts = ("denied", "denied_workloads", "passing", "passing_workloads", "unknown")
     columns = [
         Column("policy", may_shorten=True),
@@ -214,6 +223,9 @@ def _place(exclusion: Exclusion) -> str:
 
 def later_table(proposal: Proposal) -> Table:
     """How exemptions derived from the earlier half of the window perform in the later half."""
+    from api.printing.output import Column, Table
+    from pipeline.readiness.words import percent
+
     names = ("exemptions", "workloads", "workloads_denied", "new_workloads", "new_workloads_denied")
     columns = [
         Column("policy", may_shorten=True),
@@ -234,6 +246,8 @@ def later_table(proposal: Proposal) -> Table:
 
 def left_table(proposal: Proposal) -> Table:
     """The denials and unknowns that remain with the exemptions applied."""
+    from api.printing.output import Column, Table
+
     columns = [Column("policy"), *(Column(name, number=True) for name in ("denied", "unknown", "exempt"))]
     rows = [
         [choice.policy, proposal.left[choice.policy].denied, proposal.left[choice.policy].unknown, choice.width.requests]
@@ -261,6 +275,10 @@ def check_present(
 ) -> int:
     """Print which existing exemptions should be removed; returns 1 if there is one and `exit_code` is set. Raises InputError for
     a format."""
+    from api.printing.output import Format, render
+    from pipeline.readiness.exempting.review import Need, overdue, review
+    from queries import open_lake
+
     if output not in {form.value for form in Format}:
         raise InputError(f"--check-exemptions has no output {output}", f"use one of {', '.join(Format)}")
     reader = open_lake(own.lake)
@@ -278,6 +296,8 @@ def check_present(
 
 def finding_table(findings: tuple[Finding, ...]) -> Table:
     """One row per existing exemption."""
+    from api.printing.output import Column, Table
+
     columns = [
         Column("target"),
         Column("exemption"),
@@ -309,5 +329,7 @@ def finding_table(findings: tuple[Finding, ...]) -> Table:
 
 def overdue_table(late: tuple[Overdue, ...]) -> Table:
     """Exemptions whose review date has passed."""
+    from api.printing.output import Column, Table
+
     rows = [[item.target, item.words, item.review_by.isoformat()] for item in late]
     return Table("overdue", [Column("target"), Column("exemption"), Column("review_by")], rows, "Exemptions past their review date")

@@ -4,33 +4,22 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, date, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from api import asked_values
 from api.context import Context
-from api.printing.output import Column, Format, Table, render
-from api.shared_names import warn_of
+from api.printing.output import Format
 from ingest.errors import InputError
-from ingest.lake import Lake
-from ingest.maintain import GRACE_SECONDS, remove_retired
-from ingest.retention import (
-    GAP,
-    Expired,
-    bodies_before,
-    events_before,
-    expire,
-    expire_objects,
-    expire_quarantine,
-    present_day,
-    quarantine_before,
-    sizes,
-)
 
 from .parts import options
 
-_Row = tuple[str, date, Expired]
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from ingest.lake import Lake
+    from ingest.retention import Expired
+
+    _Row = tuple[str, date, Expired]
 
 
 def command(
@@ -46,6 +35,10 @@ def command(
     output: options.Output = Format.TABLE,
 ) -> int:
     """Delete the events of past days, or only their bodies. Without bodies, most verdicts on these requests are unknown."""
+    from api.printing.output import render
+    from api.shared_names import warn_of
+    from ingest.lake import Lake
+
     own: Context = context.obj
     if before is None and objects_before is None:
         raise InputError(
@@ -65,17 +58,23 @@ def command(
 
 def _now(lake: Lake) -> datetime:
     """The moment from which spans count back: see present_day. A clock that is far ahead of the events decides nothing."""
+    from ingest.retention import GAP, present_day
+
     now = datetime.now(UTC)
     today = present_day(lake, now.timestamp())
     return now if today is None or now.date() - today <= GAP else datetime.combine(today, now.timetz())
 
 
 def _day(option: str, text: str | None, now: datetime) -> date | None:
+    from api import asked_values
+
     moment = asked_values.parse_time(option, text, now)
     return None if moment is None else moment.date()
 
 
 def _planned(lake: Lake, events_day: date | None, bodies_day: date | None) -> list[_Row]:
+    from ingest.retention import Expired, bodies_before, events_before, quarantine_before, sizes
+
     rows: list[_Row] = []
     if events_day is not None:
         rows.append(("events", events_day, sizes(events_before(lake, events_day))))
@@ -89,6 +88,9 @@ def _planned(lake: Lake, events_day: date | None, bodies_day: date | None) -> li
 
 
 def _expired(lake: Lake, events_day: date | None, bodies_day: date | None) -> list[_Row]:
+    from ingest.maintain import remove_retired
+    from ingest.retention import Expired, expire, expire_objects, expire_quarantine
+
     rows: list[_Row] = []
     with lake.writer() as writer:
         now_ts = time.time()
@@ -102,6 +104,9 @@ def _expired(lake: Lake, events_day: date | None, bodies_day: date | None) -> li
 
 
 def _table(rows: list[_Row], plan: bool) -> Table:
+    from api.printing.output import Column, Table
+    from ingest.maintain import GRACE_SECONDS
+
     columns = [Column("what"), Column("before"), *(Column(name, number=True) for name in ("files", "rows", "bytes"))]
     cells = [[what, day.isoformat(), found.files, found.rows, found.bytes] for what, day, found in rows]
     notes = (

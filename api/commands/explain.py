@@ -8,26 +8,20 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import click
 import typer
 
-from api import asked_values
 from api.context import Context
-from api.given import given_of
-from api.printing.explained import as_data, as_text
-from api.work.explained_stages import DEFAULT_STAGE, EXPLAINED, ByStage
-from api.work.explaining import Wanted, completed, request_of
-from pipeline.admission.policies import PolicySet
-from pipeline.explaining.asked import Asked
-from pipeline.explaining.redaction import Redaction
-from pipeline.report.texts import json_text, yaml_text
-from queries import open_lake
+from pipeline.stages.names import DEFAULT as DEFAULT_STAGE
+from pipeline.stages.names import IN_LOG
 
-from . import replay
 from .parts import options
-from .policies import parse_policies, read_texts, refuse_uncompilable
+
+if TYPE_CHECKING:
+    from pipeline.admission.policies import PolicySet
+
 
 _WIDTH_MAX = 120
 
@@ -55,10 +49,10 @@ def command(
         list[str] | None,
         typer.Option("--hide", help="Remove this path from shown objects, as spec.containers[*].env; repeatable."),
     ] = None,
-    other_authorizers: replay.OtherAuthorizersOption = None,
+    other_authorizers: options.OtherAuthorizersOption = None,
     stage: Annotated[
         str,
-        typer.Option(click_type=click.Choice(EXPLAINED), help="Without -f: what to explain of that which the log shows in force."),
+        typer.Option(click_type=click.Choice(IN_LOG), help="Without -f: what to explain of that which the log shows in force."),
     ] = DEFAULT_STAGE,
     output: Annotated[ExplanationFormat, typer.Option("-o", "--output", help="How to print it.")] = ExplanationFormat.TABLE,
 ) -> int:
@@ -69,6 +63,18 @@ def command(
     the request came to it. Of a mutating policy it shows each expression with its value, and each change. With an AuthorizerChain,
     explain what it makes of the request: of a list or watch what it may select, and of any other what each condition evaluates to.
     """
+    from api import asked_values
+    from api.given import given_of
+    from api.printing.explained import as_data, as_text
+    from api.work.explained_stages import ByStage
+    from api.work.explaining import Wanted, completed, request_of
+    from pipeline.explaining.asked import Asked
+    from pipeline.explaining.redaction import Redaction
+    from pipeline.report.texts import json_text, yaml_text
+    from queries import open_lake
+
+    from .policies import read_texts
+
     own: Context = context.obj
     version = asked_values.parse_version(kubernetes_version)
     texts = read_texts(policies) if policies else []
@@ -93,6 +99,8 @@ def command(
 
 
 def _policies(texts: Sequence[tuple[str, str]], version: tuple[int, int]) -> PolicySet:
+    from .policies import parse_policies, refuse_uncompilable
+
     policies = parse_policies(texts)
     refuse_uncompilable(policies, version)
     return policies

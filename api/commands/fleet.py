@@ -6,33 +6,23 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from api import asked_values
-from api.beside_runs import keep_cluster, keep_made, keep_rules
 from api.context import Context
-from api.given import given_of, warn_of
-from api.printing.output import Column, Format, Table, render
-from api.printing.reports import VERDICT_STYLES
-from api.printing.targets import check_file
 from ingest.errors import InputError
-from pipeline.cel.minors import NEWEST
-from pipeline.fleet import FleetReport, Question, judge_fleet
-from pipeline.fleet.fleet import clusters_of
-from pipeline.fleet.model import FleetCell
-from pipeline.manifests.files import manifests_of
-from pipeline.readiness.judging import Judgement
 from pipeline.readiness.model import Status
-from pipeline.readiness.rules import ReadinessRules
-from pipeline.replay import Window
-from pipeline.report.fleet import FLEET_FORMATS, SIGNS, first_reason, fleet_answer, fleet_format_of, ready_in
-from pipeline.stages.registry import stage_of
 
 from . import replay
 from .parts import options
-from .policies import parse_policies, read_texts, refuse_uncompilable
+
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from pipeline.fleet import FleetReport, Question
+    from pipeline.fleet.model import FleetCell
+    from pipeline.readiness.judging import Judgement
+
 
 _SHOWN = 12
 
@@ -72,9 +62,9 @@ def command(
     with_exemptions: Annotated[
         bool, typer.Option("--exemptions/--no-exemptions", help="Also look for exemptions that make a policy ready.")
     ] = True,
-    other_authorizers: replay.OtherAuthorizersOption = None,
+    other_authorizers: options.OtherAuthorizersOption = None,
     only_given: Annotated[bool, typer.Option("--only", help="The given roles replace all others in each cluster.")] = False,
-    workers: replay.Workers = None,
+    workers: options.Workers = None,
     limit: options.Limit = None,
     output: Annotated[FleetFormat, typer.Option("-o", "--output", help="How to print the report.")] = FleetFormat.TABLE,
     report_file: Annotated[
@@ -85,6 +75,18 @@ def command(
 
     The clusters that cannot be judged stand apart with the reason. An interrupted command goes on where it stopped.
     """
+    from api import asked_values
+    from api.given import given_of, warn_of
+    from api.printing.output import Format, render
+    from api.printing.targets import check_file
+    from pipeline.cel.minors import NEWEST
+    from pipeline.fleet import Question
+    from pipeline.readiness.rules import ReadinessRules
+    from pipeline.replay import Window
+    from pipeline.report.fleet import FLEET_FORMATS, fleet_format_of
+
+    from .policies import parse_policies, read_texts, refuse_uncompilable
+
     own: Context = context.obj
     for path in report_file or ():
         fleet_format_of(path.name)
@@ -120,6 +122,8 @@ def command(
 
 
 def _chosen(own: Context, names: list[str] | None) -> list[str] | None:
+    from pipeline.fleet.fleet import clusters_of
+
     known = clusters_of(own.lake)
     for name in names or ():
         if name not in known:
@@ -128,6 +132,11 @@ def _chosen(own: Context, names: list[str] | None) -> list[str] | None:
 
 
 def _judged(own: Context, question: Question, clusters: list[str] | None, workers: int) -> FleetReport:
+    from api.beside_runs import keep_cluster, keep_made, keep_rules
+    from pipeline.fleet import judge_fleet
+    from pipeline.manifests.files import manifests_of
+    from pipeline.stages.registry import stage_of
+
     def keep(cluster: str, judgement: Judgement) -> None:
         for part in judgement.parts:
             keep_made(own.lake, part)
@@ -150,6 +159,9 @@ def fleet_tables(report: FleetReport) -> list[Table]:
 
 
 def _policies(report: FleetReport) -> Table:
+    from api.printing.output import Column, Table
+    from pipeline.report.fleet import fleet_answer, ready_in
+
     columns = [
         Column("policy", may_shorten=True),
         Column("binding", wide=True),
@@ -178,6 +190,9 @@ def _policies(report: FleetReport) -> Table:
 
 
 def _clusters(report: FleetReport) -> Table:
+    from api.printing.output import Column, Table
+    from pipeline.report.fleet import SIGNS
+
     keys = [(each.policy, each.binding, each.stage) for each in report.policies]
     columns = [Column("cluster"), Column("version", wide=True)]
     columns += [Column(each.policy, each.policy) for each in report.policies[:_SHOWN]]
@@ -196,10 +211,16 @@ _OTHERS = (Status.READY_WITH_EXEMPTIONS, Status.NOT_READY, Status.INSUFFICIENT_E
 
 
 def _sign(cell: FleetCell | None) -> str:
+    from pipeline.report.fleet import SIGNS
+
     return SIGNS[cell.status] if cell is not None else ""
 
 
 def _apart(report: FleetReport) -> Iterator[Table]:
+    from api.printing.output import Column, Table
+    from api.printing.reports import VERDICT_STYLES
+    from pipeline.report.fleet import first_reason
+
     if report.apart:
         columns = [Column("cluster"), Column("reason", "WHY", prose=True)]
         rows = [[each.cluster, each.apart or first_reason(each.cells)] for each in report.apart]
@@ -207,6 +228,8 @@ def _apart(report: FleetReport) -> Iterator[Table]:
 
 
 def _differences(report: FleetReport) -> Iterator[Table]:
+    from api.printing.output import Column, Table
+
     if report.differences:
         columns = [Column("kind"), Column("name", may_shorten=True), Column("versions", "CLUSTERS BY VERSION", prose=True)]
         rows = [

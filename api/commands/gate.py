@@ -7,28 +7,24 @@ from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from api import asked_values
 from api.context import Context
-from api.printing import reports
-from api.printing.output import Column, Table
-from api.printing.reports import ReportFormat
-from api.work.gating import GateAnswer, GateQuestion, answer
-from api.work.remote import Server
+from api.printing import report_options
+from api.printing.report_options import ReportFormat
 from ingest.errors import InputError
-from pipeline.readiness.explaining.counterexamples import PER_POLICY_MAX
-from pipeline.readiness.model import Counterexample, Status
-from pipeline.readiness.report import Report
-from pipeline.readiness.rules import ReadinessRules
-from pipeline.report.texts import yaml_text
+from pipeline.readiness.model import COUNTEREXAMPLES_MAX
 
 from . import replay
-from .exemptions import Expires, parse_expiry
 from .parts import options
-from .policies import read_texts
+
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from api.work.gating import GateAnswer, GateQuestion
+    from pipeline.readiness.model import Counterexample, Status
+    from pipeline.readiness.report import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +55,7 @@ def command(
     ] = None,
     allow_insufficient: Annotated[bool, typer.Option(help="Pass without enough evidence, instead of exit code 3.")] = False,
     allow_exemptions: Annotated[bool, typer.Option(help="Pass if few and narrow exemptions suffice.")] = False,
-    expires: Expires = "90d",
+    expires: options.Expires = "90d",
     calibration: Annotated[
         bool,
         typer.Option("--calibrate/--no-calibrate", help="Also replay the bound policies, and compare with the recorded outcomes."),
@@ -68,12 +64,14 @@ def command(
         list[str] | None,
         typer.Option("--hide", help="Remove this path from shown objects, as spec.containers[*].env; repeatable."),
     ] = None,
-    counterexamples: Annotated[int, typer.Option(min=0, help="How many denied requests to show for each policy.")] = PER_POLICY_MAX,
-    other_authorizers: replay.OtherAuthorizersOption = None,
+    counterexamples: Annotated[
+        int, typer.Option(min=0, help="How many denied requests to show for each policy.")
+    ] = COUNTEREXAMPLES_MAX,
+    other_authorizers: options.OtherAuthorizersOption = None,
     only_given: Annotated[
         bool, typer.Option("--only", help="The given roles and bindings replace all others in the cluster.")
     ] = False,
-    workers: replay.Workers = None,
+    workers: options.Workers = None,
     server: Annotated[
         str | None,
         typer.Option(
@@ -90,11 +88,19 @@ def command(
         Path | None, typer.Option("--server-ca", help="With --server: a PEM file with the authority that signed its certificate.")
     ] = None,
     limit: options.Limit = None,
-    output: reports.Output = ReportFormat.TABLE,
-    report_file: reports.Files = None,
-    export: reports.Export = None,
+    output: report_options.Output = ReportFormat.TABLE,
+    report_file: report_options.Files = None,
+    export: report_options.Export = None,
 ) -> int:
     """Decide in CI. Exit code 0: every policy may deny; 1: one may not; 3: not enough evidence."""
+    from api import asked_values
+    from api.printing import reports
+    from api.work.gating import GateQuestion
+    from pipeline.readiness.rules import ReadinessRules
+
+    from .exemptions import parse_expiry
+    from .policies import read_texts
+
     own: Context = context.obj
     reports.check_outputs(report_file, export)
     if against and allow_exemptions:
@@ -133,11 +139,15 @@ def command(
 
 
 def _answer_here(own: Context, question: GateQuestion, workers: int | None) -> GateAnswer:
+    from api.work.gating import answer
+
     return answer(own, question, replay.workers_or_default(own, workers))
 
 
 def _answer_of(own: Context, question: GateQuestion, url: str, token_file: Path | None, authority: Path | None) -> GateAnswer:
     """The answer of a server. Policies that it failed to judge affect the exit as in a local run."""
+    from api.work.remote import Server
+
     found = Server.of(url, token_file, authority, os.environ).answer(own, question)
     own.defects.extend(found.defects)
     return found
@@ -150,6 +160,8 @@ def exit_code(report: Report, allowed: Allowed) -> int:
 
 
 def _code(status: Status, allowed: Allowed) -> int:
+    from pipeline.readiness.model import Status
+
     match status:
         case Status.READY | Status.NO_NEW_DENIALS:
             return 0
@@ -161,12 +173,16 @@ def _code(status: Status, allowed: Allowed) -> int:
 
 
 def _sentence(report: Report) -> str:
+    from pipeline.readiness.model import Status
+
     counts = Counter(entry.status for entry in report.policies)
     return ", ".join(f"{counts[status]} {status}" for status in Status if counts[status]) or "no policy"
 
 
 def counterexample_tables(report: Report) -> list[Table]:
     """The counterexamples for a terminal: one table for each policy with some."""
+    from api.printing.output import Column, Table
+
     columns = [Column(name) for name in ("when", "who", "what")]
     columns += [Column(name, prose=True) for name in ("message", "object")]
     columns.append(Column("audit_id", "AUDIT ID", wide=True))
@@ -178,6 +194,8 @@ def counterexample_tables(report: Report) -> list[Table]:
 
 
 def _row(item: Counterexample) -> list[object]:
+    from pipeline.report.texts import yaml_text
+
     what = f"{item.verb} {item.resource} {item.namespace}/{item.name}"
     part = yaml_text([item.object], width=2**31, flow=True).strip()
     return [item.ts, item.user, what, item.message, part, item.audit_id]

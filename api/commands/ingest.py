@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -12,32 +11,27 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from api import asked_values
-from api.checks.snapshot_time import described, kinds_by_name, time_taken
 from api.context import Context
-from api.printing.output import Column, Format, Table, render
-from api.redacting import redactor_of
-from api.settings import Settings
-from ingest.counted import counted
+from api.printing.output import Format
 from ingest.errors import EvidenceError, InputError
-from ingest.lake import Lake
-from ingest.redaction.redact import Redactor
-from ingest.sink import is_cluster_name
-from ingest.sources.files import IngestSummary, ingest_files
-from ingest.sources.follow import follow_files
 from ingest.sources.forms import NAMES
-from ingest.sources.logfile import DEFAULT_CLUSTER, Reading
-from ingest.sources.snapshot import SnapshotSummary, ingest_snapshot
-from ingest.sources.snapshot_content import snapshot_content
-from queries import open_lake
-from queries.identity import REMEDY, mixed_names
 
 from .parts import options
-from .parts.held import held_in, held_table
+
+if TYPE_CHECKING:
+    import threading
+
+    from api.printing.output import Table
+    from ingest.lake import Lake
+    from ingest.redaction.redact import Redactor
+    from ingest.sources.files import IngestSummary
+    from ingest.sources.logfile import Reading
+    from ingest.sources.snapshot import SnapshotSummary
+
 
 PARTIAL = 4
 _COUNTS = ("files", "objects", "duplicate")
@@ -85,6 +79,15 @@ def command(
     output: options.Output = Format.TABLE,
 ) -> int:
     """Store audit logs in the lake, in any form that holds their events (files, container logs, exports), or object snapshots."""
+    from api import asked_values
+    from api.printing.output import render
+    from api.redacting import redactor_of
+    from api.settings import Settings
+    from ingest.lake import Lake
+    from ingest.sink import is_cluster_name
+    from ingest.sources.files import ingest_files
+    from ingest.sources.logfile import DEFAULT_CLUSTER, Reading
+
     own: Context = context.obj
     if cluster is not None and not is_cluster_name(cluster):
         raise InputError(
@@ -116,6 +119,12 @@ def _tell(own: Context, summary: IngestSummary, output: Format) -> int:
     The exit code is 3 where the logs have no event at all, and no earlier ingest read them; also where the lake holds none. It is
     4 where a file gave none, because each of its records was quarantined.
     """
+    from api.printing.output import render
+    from queries import open_lake
+    from queries.identity import REMEDY, mixed_names
+
+    from .parts.held import held_in, held_table
+
     with closing(open_lake(own.lake)) as reader:
         found, mixed = held_in(reader), mixed_names(reader)
     for sentence in mixed.values():
@@ -137,6 +146,11 @@ def _tell(own: Context, summary: IngestSummary, output: Format) -> int:
 
 def _follow(own: Context, lake: Lake, paths: list[str], reading: Reading, redactor: Redactor | None, output: Format) -> int:
     """Ends in order at the first signal, and prints the results so far. Ctrl-C counts as an interruption; SIGTERM does not."""
+    import threading
+
+    from api.printing.output import render
+    from ingest.sources.follow import follow_files
+
     stop = threading.Event()
     with _signals(stop) as received:
         own.say(f"following {', '.join(paths)}; Ctrl-C ends it")
@@ -173,6 +187,8 @@ def _signals(stop: threading.Event) -> Iterator[list[int]]:
 
 def _reporter(own: Context) -> Callable[[IngestSummary, str], None]:
     """Reports progress every ten seconds if there was any, and each problem once."""
+    from ingest.counted import counted
+
     said_at, said = -_REPORT_SECONDS, ""
 
     def report(summary: IngestSummary, problem: str) -> None:
@@ -191,6 +207,9 @@ def _reporter(own: Context) -> Callable[[IngestSummary, str], None]:
 
 def files_table(summary: IngestSummary) -> Table:
     """One row per file, and the notes on damaged ones."""
+    from api.printing.output import Column, Table
+    from ingest.counted import counted
+
     names = ("read", "stored", "duplicate", "quarantined")
     columns = [
         Column("file"),
@@ -217,6 +236,12 @@ def files_table(summary: IngestSummary) -> Table:
 
 def _snapshot(lake: Lake, paths: list[Path], cluster: str, at: str | None, redactor: Redactor | None) -> Table:
     """Store lists, and print their time and kinds."""
+    from api import asked_values
+    from api.checks.snapshot_time import described, kinds_by_name, time_taken
+    from ingest.sources.snapshot import ingest_snapshot
+    from ingest.sources.snapshot_content import snapshot_content
+    from queries import open_lake
+
     now = datetime.now(UTC)
     with closing(open_lake(lake.path)) as reader:
         kind_of = kinds_by_name(reader)
@@ -228,6 +253,8 @@ def _snapshot(lake: Lake, paths: list[Path], cluster: str, at: str | None, redac
 
 def snapshot_table(summary: SnapshotSummary, cluster: str, taken: datetime, notes: Sequence[str] = ()) -> Table:
     """The objects that a snapshot added; `notes` come before those of the summary."""
+    from api.printing.output import Column, Table
+
     columns = [Column("cluster"), Column("taken_ts", "TAKEN"), *(Column(name, number=True) for name in _COUNTS)]
     row = [cluster, taken, *(getattr(summary, name) for name in _COUNTS)]
     return Table("snapshot", columns, [row], "Ingested objects", [*notes, *summary.notes])

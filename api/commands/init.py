@@ -6,48 +6,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from api import asked_values
-from api.checks.checkup import ledger_findings
-from api.checks.coverage import coverage_of
-from api.checks.withheld import StateKnown, Withheld, state_known, withheld
 from api.context import Context
-from api.given import given_of
-from api.printing.output import Column, Format, Table, render
-from api.printing.targets import check_folder
-from api.settings import Settings, is_loopback
-from api.sink.certificates import Certificates, make_certificates
-from api.sink.recorder_files import (
-    ADMISSION,
-    ADMISSION_KUBECONFIG,
-    RECORDER,
-    admission_kubeconfig_text,
-    admission_text,
-    recorder_text,
-)
-from api.sink.webhook_files import Sink, identities_text, kubeconfig_text, new_token, write_new
+from api.printing.output import Format
 from ingest.errors import EvidenceError, InputError
-from ingest.server.audit_policy import AuditPolicy, parse_audit_policy
-from ingest.server.recommended import audit_policy_text
-from ingest.sink import is_cluster_name
-from pipeline.admission.policies import PolicySet
-from pipeline.cel.minors import NEWEST
-from pipeline.derived.whole import losses_of
-from pipeline.stages.registry import AUTHORIZATION, CONDITIONS
-from queries import open_lake
-from queries.ledger import loss_answer
-from queries.rows import Loss
 
 from .parts import options
-from .policies import parse_policies, read_texts, refuse_uncompilable
+
+if TYPE_CHECKING:
+    from api.checks.withheld import StateKnown, Withheld
+    from api.printing.output import Table
+    from api.sink.certificates import Certificates
+    from api.sink.webhook_files import Sink
+    from ingest.server.audit_policy import AuditPolicy
+
 
 POLICY, KUBECONFIG, IDENTITIES = "audit-policy.yaml", "audit-webhook.kubeconfig", "identities"
 CERTIFICATE, KEY = "sink.crt", "sink.key"
 _GATE = 1
-_PORT = Settings(lake=Path("lake")).port
 
 # Flags of kube-apiserver with their reasons. {out} is the folder as the API server sees it. Defaults: kubernetes/apiserver
 # pkg/server/options/audit.go and plugin/pkg/audit/buffered/buffered.go.
@@ -116,6 +95,13 @@ def command(
     output: options.Output = Format.TABLE,
 ) -> int:
     """Write an audit policy, the webhook's kubeconfig and its token. With --check, say what the audit policy in force withholds."""
+    from api import asked_values
+    from api.printing.output import render
+    from api.printing.targets import check_folder
+    from api.sink.certificates import make_certificates
+    from api.sink.webhook_files import Sink, identities_text, kubeconfig_text, new_token, write_new
+    from ingest.sink import is_cluster_name
+
     own: Context = context.obj
     needed = _needed(filename, record_reads)
     if check:
@@ -151,6 +137,15 @@ def command(
 
 
 def _recorder_files(out: Path, sink: Sink, token: str) -> dict[Path, tuple[str, int]]:
+    from api.sink.recorder_files import (
+        ADMISSION,
+        ADMISSION_KUBECONFIG,
+        RECORDER,
+        admission_kubeconfig_text,
+        admission_text,
+        recorder_text,
+    )
+
     files = {out / RECORDER: (recorder_text(sink, token), 0o600)}
     if sink.client_certificate:
         files[out / ADMISSION] = (admission_text(str(out)), 0o644)
@@ -159,6 +154,9 @@ def _recorder_files(out: Path, sink: Sink, token: str) -> dict[Path, tuple[str, 
 
 
 def _files_table(out: Path, sink: Sink, made: Certificates | None, written: Sequence[Path]) -> Table:
+    from api.printing.output import Column, Table
+    from api.sink.recorder_files import ADMISSION, ADMISSION_KUBECONFIG, RECORDER
+
     rows = [
         [str(out / POLICY), "kube-apiserver", "the audit policy, with the reason for each rule"],
         [str(out / KUBECONFIG), "kube-apiserver", f"posts to {sink.url}; holds a secret, mode 0600"],
@@ -182,9 +180,11 @@ def _files_table(out: Path, sink: Sink, made: Certificates | None, written: Sequ
 
 def _serve(out: Path, sink: Sink, made: Certificates | None) -> str:
     """The command to run on the other side."""
+    from api.settings import Settings, is_loopback
+
     certificate, key = (str(out / CERTIFICATE), str(out / KEY)) if made is not None else ("FILE", "FILE")
     host = " --host 0.0.0.0" if sink.is_tls and not is_loopback(sink.host) else ""
-    port = "" if sink.port == _PORT else f" --port {sink.port}"
+    port = "" if sink.port == Settings(lake=Path("lake")).port else f" --port {sink.port}"
     tls = f" --tls-certificate {certificate} --tls-key {key}" if sink.is_tls else ""
     return f"hindcast serve{host}{port}{tls} --identities {out / IDENTITIES}"
 
@@ -200,11 +200,15 @@ def _notes(sink: Sink) -> Iterator[str]:
 
 
 def _flags_table(out: Path) -> Table:
+    from api.printing.output import Column, Table
+
     rows = [[flag.format(out=out), reason] for flag, reason in _FLAGS]
     return Table("flags", [Column("flag"), Column("reason", "WHY")], rows, "Flags of kube-apiserver")
 
 
 def _read_given(path: Path | None, version: tuple[int, int]) -> AuditPolicy | None:
+    from ingest.server.audit_policy import parse_audit_policy
+
     if path is None:
         return None
     try:
@@ -216,6 +220,15 @@ def _read_given(path: Path | None, version: tuple[int, int]) -> AuditPolicy | No
 
 def _needed(paths: list[Path] | None, record_reads: bool) -> str:
     """The audit policy for the manifests of files, or for any policy. Roles and chains judge reads too."""
+    from api.checks.coverage import coverage_of
+    from api.given import given_of
+    from ingest.server.recommended import audit_policy_text
+    from pipeline.admission.policies import PolicySet
+    from pipeline.cel.minors import NEWEST
+    from pipeline.stages.registry import AUTHORIZATION, CONDITIONS
+
+    from .policies import parse_policies, read_texts, refuse_uncompilable
+
     if not paths:
         return audit_policy_text(record_reads=record_reads)
     texts = read_texts(paths)
@@ -229,6 +242,15 @@ def _needed(paths: list[Path] | None, record_reads: bool) -> str:
 
 
 def _check(own: Context, wanted: str, given: AuditPolicy | None, output: Format, limit: int | None) -> int:
+    from api.checks.checkup import ledger_findings
+    from api.checks.withheld import state_known, withheld
+    from api.printing.output import render
+    from ingest.server.audit_policy import parse_audit_policy
+    from pipeline.derived.whole import losses_of
+    from queries import open_lake
+    from queries.ledger import loss_answer
+    from queries.rows import Loss
+
     needed = parse_audit_policy(wanted, POLICY)
     reader = open_lake(own.lake)
     try:
@@ -251,6 +273,8 @@ def _check(own: Context, wanted: str, given: AuditPolicy | None, output: Format,
 
 
 def _withheld_table(rows: list[Withheld], given: AuditPolicy | None) -> Table:
+    from api.printing.output import Column, Table
+
     names = ("cluster", "resource", "verb", "requests", "recorded", "needed")
     columns = [Column(name, number=name == "requests") for name in names]
     columns.append(Column("rule", "DECIDED BY", wide=given is None))
@@ -265,6 +289,8 @@ def _withheld_table(rows: list[Withheld], given: AuditPolicy | None) -> Table:
 
 
 def _state_table(rows: list[StateKnown]) -> Table:
+    from api.printing.output import Column, Table
+
     names = ("cluster", "what", "writes", "with_body", "listed", "verdict")
     prose, numbers = ("what", "verdict"), ("writes", "with_body", "listed")
     columns = [Column(name, number=name in numbers, prose=name in prose, may_go=name == "with_body") for name in names]

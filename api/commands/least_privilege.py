@@ -8,32 +8,25 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from api import asked_values
 from api.context import Context
-from api.printing.output import Column, Format, Table, render
-from ingest.counted import counted
+from api.printing.output import Format
 from ingest.errors import EvidenceError, InputError
-from pipeline.authorization.covering import describe_rule
-from pipeline.manifests.writing import to_yaml
-from pipeline.readiness.counting.bounds import upper_bound
-from pipeline.replay import Window
-from pipeline.replay.past import load_history
-from pipeline.stages.authorization.beyond import Beyond
-from pipeline.stages.authorization.later import LaterRights
-from pipeline.stages.authorization.least import LeastOptions
-from pipeline.stages.authorization.privileges import Privileges, Right, least_privilege
-from pipeline.stages.authorization.proof import Reason
-from pipeline.stages.authorization.rights_in_force import UseEvidence, rights_in_force
-from pipeline.stages.authorization.role_objects import default_name
-from pipeline.stages.authorization.unused import GrantedRule
-from queries import open_lake
 
 from .parts import options
-from .parts.window import check_window
+
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from pipeline.stages.authorization.beyond import Beyond
+    from pipeline.stages.authorization.later import LaterRights
+    from pipeline.stages.authorization.privileges import Privileges, Right
+    from pipeline.stages.authorization.proof import Reason
+    from pipeline.stages.authorization.rights_in_force import UseEvidence
+    from pipeline.stages.authorization.unused import GrantedRule
+
 
 _SHOWN = 5
 _CONFIDENCE = 0.95
@@ -79,6 +72,19 @@ def command(
     output: options.Output = Format.YAML,
 ) -> int:
     """Print the smallest roles and bindings for what a user did, as YAML; `-o table` lists the rights with their use."""
+    from api import asked_values
+    from api.printing.output import render
+    from pipeline.manifests.writing import to_yaml
+    from pipeline.replay import Window
+    from pipeline.replay.past import load_history
+    from pipeline.stages.authorization.least import LeastOptions
+    from pipeline.stages.authorization.privileges import least_privilege
+    from pipeline.stages.authorization.rights_in_force import rights_in_force
+    from pipeline.stages.authorization.role_objects import default_name
+    from queries import open_lake
+
+    from .parts.window import check_window
+
     own: Context = context.obj
     window = Window(*asked_values.parse_window(since, until))
     version = asked_values.parse_version(kubernetes_version)
@@ -125,6 +131,8 @@ def _cluster(given: str | None, clusters: Sequence[str]) -> str:
 
 
 def _nothing(privileges: Privileges, subject: str, users: Iterable[tuple[str]]) -> EvidenceError:
+    from ingest.counted import counted
+
     if privileges.proof.check.unknown:
         several = f"{privileges.proof.check.unknown:,} of {privileges.requests:,} allowed requests of {subject}"
         return EvidenceError(
@@ -157,6 +165,8 @@ def _moment(ts: datetime | None) -> str:
 
 def _remarks(found: Privileges) -> Iterable[str]:
     """What a reader of the roles has to know, as sentences."""
+    from ingest.counted import counted
+
     check, reasons = found.proof.check, found.proof.reasons
     unknown = f", {check.unknown:,} unknown" if check.unknown else ""
     yield (
@@ -197,6 +207,9 @@ def _reason(reason: Reason) -> str:
 
 def _evidence(found: UseEvidence | None) -> str:
     """What a rule without use rests on, and how often such a rule was used later."""
+    from ingest.counted import counted
+    from pipeline.readiness.counting.bounds import upper_bound
+
     if found is None:
         return "no request is recorded: that a rule has no use says nothing"
     span = f"{found.requests:,} allowed requests from {_moment(found.first_ts)} to {_moment(found.last_ts)}"
@@ -210,6 +223,9 @@ def _evidence(found: UseEvidence | None) -> str:
 
 def _later(later: LaterRights | None) -> Iterable[str]:
     """How well such roles last: those of the earlier half of the time, tried on the later half."""
+    from ingest.counted import counted
+    from pipeline.readiness.counting.bounds import upper_bound
+
     if later is None or not later.requests:
         yield "no later half to try the roles on: whether they last is not known"
         return
@@ -239,6 +255,8 @@ def _width(found: Privileges) -> Iterable[str]:
 
 def beyond_table(found: Iterable[Beyond]) -> Table:
     """One row per right that allows more than was recorded."""
+    from api.printing.output import Column, Table
+
     columns = [
         Column("namespace", may_shorten=True),
         Column("verb"),
@@ -261,6 +279,8 @@ def refused_table(rights: Iterable[Right]) -> Table:
 
 
 def _rights_table(key: str, rights: Iterable[Right], title: str) -> Table:
+    from api.printing.output import Column, Table
+
     columns = [
         Column("namespace", may_shorten=True),
         Column("verb"),
@@ -278,6 +298,9 @@ def _rights_table(key: str, rights: Iterable[Right], title: str) -> Table:
 
 def unused_table(found: Iterable[GrantedRule], subject: str | None) -> Table:
     """One row per rule of a binding, those without use first."""
+    from api.printing.output import Column, Table
+    from pipeline.authorization.covering import describe_rule
+
     columns = [
         Column("namespace", may_go=1),
         Column("binding", may_shorten=True),

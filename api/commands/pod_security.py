@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from api import asked_values
 from api.context import Context
-from api.printing.output import Column, Format, Table, render
-from ingest.counted import counted
 from ingest.errors import InputError
-from pipeline.manifests.files import manifests_of
-from pipeline.manifests.writing import to_yaml
-from pipeline.replay import Window
-from pipeline.stages.pod_security.given import given_of
-from pipeline.stages.pod_security.levels import NamespaceLevel, levels_of
-from queries import open_lake
 
 from .parts import options
-from .parts.clusters import cluster_files, known_clusters
-from .parts.window import check_window
-from .policies import read_texts
+
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from pipeline.stages.pod_security.levels import NamespaceLevel
 
 
 class LevelFormat(StrEnum):
@@ -62,6 +53,18 @@ def command(
     ] = LevelFormat.TABLE,
 ) -> int:
     """Print for each namespace the strictest Pod Security level that would have refused nothing, and what the next would refuse."""
+    from api import asked_values
+    from api.printing.output import Format, render
+    from pipeline.manifests.files import manifests_of
+    from pipeline.replay import Window
+    from pipeline.stages.pod_security.given import given_of
+    from pipeline.stages.pod_security.levels import levels_of
+    from queries import open_lake
+
+    from .parts.clusters import cluster_files, known_clusters
+    from .parts.window import check_window
+    from .policies import read_texts
+
     own: Context = context.obj
     window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)
     check_window(own, window)
@@ -90,6 +93,8 @@ def command(
 
 def levels_table(found: Sequence[NamespaceLevel], are_several: bool) -> Table:
     """One row per namespace."""
+    from api.printing.output import Column, Table
+
     columns = [
         Column("cluster", wide=not are_several),
         Column("namespace", may_shorten=True),
@@ -126,6 +131,8 @@ def levels_table(found: Sequence[NamespaceLevel], are_several: bool) -> Table:
 
 def obstacles_table(found: Sequence[NamespaceLevel], are_several: bool) -> Table:
     """One row per workload and check that stand in the way of the next level."""
+    from api.printing.output import Column, Table
+
     columns = [
         Column("cluster", wide=not are_several),
         Column("namespace", may_shorten=True),
@@ -158,6 +165,10 @@ def obstacles_table(found: Sequence[NamespaceLevel], are_several: bool) -> Table
 
 
 def _write_labels(found: Sequence[NamespaceLevel], output: LevelFormat) -> None:
+    import shlex
+
+    from pipeline.manifests.writing import to_yaml
+
     for each in found:
         if not each.labels:
             continue
@@ -171,6 +182,8 @@ def _write_labels(found: Sequence[NamespaceLevel], output: LevelFormat) -> None:
 
 def _remarks(found: Sequence[NamespaceLevel], is_configured: bool) -> list[str]:
     """What a reader of the levels has to know, as sentences."""
+    from ingest.counted import counted
+
     told = []
     if not is_configured:
         told.append(

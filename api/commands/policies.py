@@ -11,21 +11,16 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from api import asked_values
 from api.context import Context
 from ingest.errors import EvidenceError, InputError
-from pipeline.admission.policies import Policy, PolicySet, parse_policy_set, policy_from_object, refused_expressions
-from pipeline.admission.policies.compile import CompiledExpression
-from pipeline.admission.policies.decode import GROUP, POLICY
-from pipeline.admission.policies.refusing import refuse_errors
-from pipeline.manifests.files import text_of, texts_of
-from pipeline.manifests.stored import stored_versions
-from pipeline.replay import policies_as_of
-from pipeline.stages.registry import STAGES
-from queries import LakeReader, open_lake
 
-from ..posted import check_posted
+if TYPE_CHECKING:
+    from pipeline.admission.policies import Policy, PolicySet
+    from pipeline.admission.policies.compile import CompiledExpression
+    from queries import LakeReader
+
 
 STDIN = Path("-")
 _STDIN_NAME = "standard input"
@@ -80,6 +75,8 @@ def checked_policies(
 
 
 def _joined(given: PolicySet, recorded: PolicySet) -> PolicySet:
+    from pipeline.admission.policies import PolicySet
+
     named, bound = {policy.name for policy in given.policies}, {binding.policy_name for binding in given.bindings}
     policies = tuple(policy for policy in recorded.policies if policy.name in bound - named)
     bindings = tuple(binding for binding in recorded.bindings if binding.policy_name in named - bound)
@@ -87,6 +84,9 @@ def _joined(given: PolicySet, recorded: PolicySet) -> PolicySet:
 
 
 def _recorded(own: Context, moment: str, cluster: str | None) -> PolicySet:
+    from pipeline.replay import policies_as_of
+    from queries import open_lake
+
     reader = open_lake(own.lake)
     try:
         return policies_as_of(reader, *moment_of(reader, moment, cluster))
@@ -109,6 +109,8 @@ def _bound(found: PolicySet, moment: str) -> PolicySet:
 
 def moment_of(reader: LakeReader, moment: str, cluster: str | None) -> tuple[str, datetime]:
     """The cluster and the time of --from-log and --against-log. Raises InputError where several clusters may be meant."""
+    from api import asked_values
+
     now = datetime.now(UTC)
     clusters = [name for (name,) in reader.sql("SELECT DISTINCT cluster FROM events ORDER BY cluster").fetchall()]
     if cluster is None and len(clusters) != 1:
@@ -128,6 +130,8 @@ def read_texts(paths: list[Path] | None) -> list[tuple[str, str]]:
 
 def parse_policies(texts: Sequence[tuple[str, str]], recorded: PolicySet | None = None) -> PolicySet:
     """The policies of named texts, over those of the log. Raises InputError where the texts hold no policy."""
+    from pipeline.admission.policies import parse_policy_set
+
     found = parse_policy_set(texts)
     if recorded is not None:
         found = _joined(found, recorded)
@@ -142,6 +146,8 @@ def parse_policies(texts: Sequence[tuple[str, str]], recorded: PolicySet | None 
 
 def _instead(found: PolicySet) -> str:
     """What to do with files that have no policy: another command reads them, or none does."""
+    from pipeline.stages.registry import STAGES
+
     kinds = {(str(given.object.get("apiVersion")).partition("/")[0], given.object.get("kind")) for given in found.objects}
     others = [stage for stage in STAGES if any((kind.group, kind.kind) in kinds for kind in stage.kinds)]
     if others:
@@ -159,6 +165,8 @@ def _in_place(found: PolicySet) -> str:
 
 
 def _texts(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
+    from pipeline.manifests.files import text_of, texts_of
+
     for is_stdin, group in groupby(dict.fromkeys(paths), key=lambda path: path == STDIN):
         if is_stdin:
             yield _STDIN_NAME, text_of(sys.stdin.buffer.read(), _STDIN_NAME)
@@ -168,6 +176,10 @@ def _texts(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
 
 def posted_policies(text: str, version: tuple[int, int], lake: Path) -> PolicySet:
     """The policies of a posted text. Raises InputError for policies that an API server would reject, and without any policy."""
+    from pipeline.admission.policies import parse_policy_set
+
+    from ..posted import check_posted
+
     check_posted(text)
     found = parse_policy_set([("policies", text)])
     if not found.policies:
@@ -185,6 +197,9 @@ def refuse_uncompilable(
 
     Expressions that a cluster of the lake has stored in the policy of that name compile with the CEL of stored expressions.
     """
+    from pipeline.admission.policies import refused_expressions
+    from pipeline.admission.policies.refusing import refuse_errors
+
     errors: list[CompiledExpression] = []
     for policy in policies.policies:
         known = partial(_itself, policy) if are_stored else partial(stored_policies, lake, policy.name)
@@ -198,6 +213,10 @@ def _itself(policy: Policy) -> tuple[Policy, ...]:
 
 def stored_policies(lake: Path | None, name: str) -> tuple[Policy, ...]:
     """The versions of a policy that answers of API servers or snapshots show; none without a lake."""
+    from pipeline.admission.policies import policy_from_object
+    from pipeline.admission.policies.decode import GROUP, POLICY
+    from pipeline.manifests.stored import stored_versions
+
     with open_if_there(lake) as reader:
         return () if reader is None else tuple(stored_versions(reader, GROUP, POLICY, name, policy_from_object))
 
@@ -205,6 +224,8 @@ def stored_policies(lake: Path | None, name: str) -> tuple[Policy, ...]:
 @contextmanager
 def open_if_there(lake: Path | None) -> Iterator[LakeReader | None]:
     """A reader of a lake; None without a lake."""
+    from queries import open_lake
+
     if lake is None or not (lake / "manifest.sqlite").exists():
         yield None
         return
@@ -214,5 +235,7 @@ def open_if_there(lake: Path | None) -> Iterator[LakeReader | None]:
 
 def only(policies: PolicySet, names: set[str]) -> PolicySet:
     """Those of the policies that have one of these names, with their bindings."""
+    from pipeline.admission.policies import PolicySet
+
     kept = tuple(policy for policy in policies.policies if policy.name in names)
     return PolicySet(kept, tuple(binding for binding in policies.bindings if binding.policy_name in names), policies.objects)

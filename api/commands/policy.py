@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from api import asked_values
 from api.context import Context
-from api.printing.output import Column, Format, Table, render
+from api.printing.output import Format
 from ingest.errors import InputError
-from pipeline.replay import Window
-from pipeline.replay.cost_figures import GROWTH, CostFigure, NearRequest, PolicyCost
-from pipeline.replay.costs import policy_costs
 
 from . import replay
 from .parts import options
-from .parts.policy_check import check
-from .parts.window import check_window
-from .policies import chosen_policies
+
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from pipeline.replay.cost_figures import CostFigure, NearRequest, PolicyCost
 
 
 class Question(StrEnum):
@@ -44,7 +41,7 @@ def command(
     since: options.Since = None,
     until: options.Until = None,
     kubernetes_version: options.KubernetesVersion = options.DEFAULT_VERSION,
-    other_authorizers: replay.OtherAuthorizersOption = None,
+    other_authorizers: options.OtherAuthorizersOption = None,
     limit: options.Limit = None,
     output: options.Output = Format.TABLE,
     openapi: Annotated[
@@ -54,6 +51,15 @@ def command(
     exit_code: bool = typer.Option(False, "--exit-code", help="Exit with 1 when a recorded request goes over a limit."),
 ) -> int:
     """Print the CEL cost of each expression over recorded requests, or the type-check warnings of a cluster."""
+    from api import asked_values
+    from api.printing.output import render
+    from pipeline.replay import Window
+    from pipeline.replay.costs import policy_costs
+
+    from .parts.policy_check import check
+    from .parts.window import check_window
+    from .policies import chosen_policies
+
     own: Context = context.obj
     policies = [*(files or ()), *(policies or ())]
     window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)
@@ -72,6 +78,8 @@ def command(
 
 def policies_table(found: Sequence[PolicyCost]) -> Table:
     """One row per policy: whether a limit was reached."""
+    from api.printing.output import Column, Table
+
     columns = [Column("policy"), *(Column(name, number=True) for name in ("evaluations", "unknown", "over")), Column("verdict")]
     rows = [[each.policy, each.evaluations, each.unknown, each.over, _verdict(each)] for each in found]
     notes = [
@@ -89,6 +97,9 @@ def _verdict(cost: PolicyCost) -> str:
 
 def figures_table(found: Sequence[PolicyCost]) -> Table:
     """One row per expression and per budget that expressions share."""
+    from api.printing.output import Column, Table
+    from pipeline.replay.cost_figures import GROWTH
+
     numbers = ("median", "p99", "most", "limit")
     columns = [
         Column("policy", may_shorten=True),
@@ -109,6 +120,9 @@ def figures_table(found: Sequence[PolicyCost]) -> Table:
 
 def nearest_table(found: Sequence[PolicyCost]) -> Table:
     """The requests that come nearest to a limit, policy by policy."""
+    from api.printing.output import Column, Table
+    from pipeline.replay.cost_figures import GROWTH
+
     columns = [
         Column("policy", may_shorten=True),
         Column("audit_id", "AUDIT ID"),

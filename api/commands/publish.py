@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from api import asked_values
 from api.context import Context
-from api.printing.output import Column, Format, Table, render
-from api.published import need_extra
-from ingest.lake import Lake
+from api.printing.output import Format
 
 from .parts import options
+
+if TYPE_CHECKING:
+    from api.printing.output import Table
+
 
 if TYPE_CHECKING:
     from ingest.published.publish import Published
@@ -27,6 +28,11 @@ def command(
     output: options.Output = Format.TABLE,
 ) -> int:
     """Publish the lake as Apache Iceberg tables, or bring published ones up to date. Safe to interrupt and to repeat."""
+    from api import asked_values
+    from api.printing.output import render
+    from api.published import need_extra
+    from ingest.lake import Lake
+
     own: Context = context.obj
     need_extra()
     from ingest.published.publish import publish
@@ -42,6 +48,8 @@ def command(
 
 
 def _table(done: list[Published], url: str) -> Table:
+    from api.printing.output import Column, Table
+
     names = ("files", "rows", "bytes", "added", "removed", "uploaded_bytes", "objects_deleted")
     columns = [Column("table"), *(Column(name, number=True) for name in names)]
     rows = [[result.kind, *(getattr(result, name) for name in names)] for result in done]

@@ -8,23 +8,20 @@ from collections import Counter
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from api import asked_values
 from api.context import Context
-from api.printing.output import Column, Format, Table, render
-from api.redacting import redactor_of
-from api.settings import Settings
-from ingest.counted import counted
+from api.printing.output import Format
 from ingest.errors import InputError
-from ingest.lake import Lake
-from ingest.quarantine import Quarantined, quarantine_files, read_records
-from ingest.refusals import Refusals
-from ingest.requarantine import retry
 
 from .parts import options
+
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from ingest.quarantine import Quarantined
+
 
 _TEXT_CHARACTERS = 300
 
@@ -40,6 +37,14 @@ def command(
     output: options.Output = Format.TABLE,
 ) -> int:
     """Show the records in quarantine with their reasons, and try them again. Quarantine keeps records that are not audit events."""
+    from api import asked_values
+    from api.printing.output import Column, Table, render
+    from api.redacting import redactor_of
+    from api.settings import Settings
+    from ingest.lake import Lake
+    from ingest.quarantine import quarantine_files
+    from ingest.requarantine import retry
+
     own: Context = context.obj
     if show and again:
         raise InputError("--show and --retry cannot be given together", "use --retry first, then --show")
@@ -57,6 +62,8 @@ def command(
 
 
 def _records(files: list[Path]) -> tuple[list[Quarantined], list[str]]:
+    from ingest.quarantine import read_records
+
     records: list[Quarantined] = []
     notes: list[str] = []
     for path in files:
@@ -69,6 +76,9 @@ def _records(files: list[Path]) -> tuple[list[Quarantined], list[str]]:
 
 def _counted(records: list[Quarantined], limit: int, notes: list[str]) -> Table:
     """One row per cluster, source and reason, the commonest first."""
+    from api.printing.output import Column, Table
+    from ingest.counted import counted
+
     kinds = Counter((record.cluster, record.source, _reason(record)) for record in records)
     examples = {(record.cluster, record.source, _reason(record)): record.reason for record in records}
     columns = [Column("records", number=True), Column("cluster"), Column("source"), Column("example", prose=True)]
@@ -80,12 +90,17 @@ def _counted(records: list[Quarantined], limit: int, notes: list[str]) -> Table:
 
 def _reason(record: Quarantined) -> str:
     """The reason without the numbers in it, and without the place of the record: `FILE:7: `, or `FILE, row 7: `."""
+    from ingest.refusals import Refusals
+
     file = re.escape(record.source.partition(":")[2])
     return Refusals.kind(re.sub(rf"^.*?{file}(?::\d+|, \w+ \d+): ", "", record.reason) if file else record.reason)
 
 
 def _shown(records: list[Quarantined], limit: int, notes: list[str]) -> Table:
     """One row per record, with the beginning of its text."""
+    from api.printing.output import Column, Table
+    from ingest.counted import counted
+
     columns = [Column("received_ts", "RECEIVED"), Column("cluster"), Column("reason", prose=True), Column("text", prose=True)]
     rows = [
         [datetime.fromtimestamp(record.received_ts, UTC), record.cluster, record.reason, _text(record.raw)]
@@ -97,5 +112,7 @@ def _shown(records: list[Quarantined], limit: int, notes: list[str]) -> Table:
 
 
 def _text(raw: bytes) -> str:
+    from ingest.counted import counted
+
     text = raw.decode("utf-8", "replace")
     return text if len(text) <= _TEXT_CHARACTERS else f"{text[:_TEXT_CHARACTERS]}... ({counted(len(raw), 'byte')})"

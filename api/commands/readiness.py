@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from api import asked_values
-from api.beside_runs import keep_cluster
 from api.context import Context
-from api.given import Texts, given_of, warn_of
-from api.printing import reports
-from api.printing.reports import ReportFormat
-from pipeline.admission.policies.load import parse_objects
-from pipeline.authorization import OtherAuthorizers
+from api.printing import report_options
+from api.printing.report_options import ReportFormat
 from pipeline.cel.minors import DEFAULT
-from pipeline.history.in_force import CHANGE_DELAY
-from pipeline.readiness import flow
-from pipeline.readiness.exempting.manifests import Manifests
-from pipeline.readiness.model import Status
-from pipeline.readiness.report import Report, joined, with_caveats
-from pipeline.readiness.rules import ReadinessRules
-from pipeline.readiness.stage_flow import Wanted
-from pipeline.replay import Window
-from pipeline.stages.stage import Asked as StageAsked
-from queries import LakeReader
-from queries.catalog import LakeFiles
 
 from . import replay
-from .exemptions import Expires, check_present, manifests_of, parse_expiry
-from .parts import options, stage_readiness
-from .parts.clusters import cluster_files
-from .parts.made_once import made_once
-from .parts.window import check_window
-from .policies import checked_policies, chosen_policies, read_texts
+from .parts import options
+
+if TYPE_CHECKING:
+    from api.given import Texts
+    from pipeline.authorization import OtherAuthorizers
+    from pipeline.readiness.report import Report
+    from pipeline.readiness.rules import ReadinessRules
+    from pipeline.replay import Window
+    from queries import LakeReader
+    from queries.catalog import LakeFiles
+
 
 WithExemptions = Annotated[
     bool,
@@ -58,14 +47,14 @@ def command(
     ] = True,
     with_exemptions: WithExemptions = True,
     cluster: Annotated[str, typer.Option(help="Only this cluster of the lake. [default: all together]", show_default=False)] = "",
-    expires: Expires = "90d",
+    expires: options.Expires = "90d",
     check_exemptions: Annotated[bool, typer.Option("--check-exemptions", help="Review the existing exemptions instead.")] = False,
-    other_authorizers: replay.OtherAuthorizersOption = None,
-    workers: replay.Workers = None,
+    other_authorizers: options.OtherAuthorizersOption = None,
+    workers: options.Workers = None,
     limit: options.Limit = None,
-    output: reports.Output = ReportFormat.TABLE,
-    report_file: reports.Files = None,
-    export: reports.Export = None,
+    output: report_options.Output = ReportFormat.TABLE,
+    report_file: report_options.Files = None,
+    export: report_options.Export = None,
     only_given: Annotated[
         bool, typer.Option("--only", help="The given roles and bindings replace all others in the cluster.")
     ] = False,
@@ -77,6 +66,23 @@ def command(
     ] = False,
 ) -> int:
     """Replay policies, and print whether each of them may deny, with the figures."""
+    from api import asked_values
+    from api.beside_runs import keep_cluster
+    from api.given import given_of, warn_of
+    from api.printing import reports
+    from pipeline.history.in_force import CHANGE_DELAY
+    from pipeline.readiness.report import joined, with_caveats
+    from pipeline.readiness.rules import ReadinessRules
+    from pipeline.readiness.stage_flow import Wanted
+    from pipeline.replay import Window
+    from pipeline.stages.stage import Asked as StageAsked
+
+    from .exemptions import check_present, manifests_of, parse_expiry
+    from .parts import stage_readiness
+    from .parts.clusters import cluster_files
+    from .parts.window import check_window
+    from .policies import chosen_policies, read_texts
+
     own: Context = context.obj
     if check_exemptions:
         version, window = asked_values.parse_version(kubernetes_version), Window(*asked_values.parse_window(since, until))
@@ -116,6 +122,8 @@ def _finish(
     limit: int | None,
     exit_code: bool,
 ) -> int:
+    from api.printing import reports
+
     for path in reports.write_report(report, report_file, export):
         own.say(f"report: {path}")
     reports.print_report(report, output, limit=limit)
@@ -130,7 +138,7 @@ class Question:
     """
 
     texts: Texts
-    window: Window = field(default_factory=Window)
+    window: Window | None = None
     kubernetes_version: tuple[int, int] = DEFAULT
     workers: int | None = None
     expires: date | None = None
@@ -145,10 +153,21 @@ def make_report(
 
     The rows behind the figures are written into the folder `export`.
     """
+    from api.printing import reports
+    from pipeline.admission.policies.load import parse_objects
+    from pipeline.readiness import flow
+    from pipeline.readiness.exempting.manifests import Manifests
+    from pipeline.replay import Window
+
+    from .parts.made_once import made_once
+    from .parts.window import check_window
+    from .policies import checked_policies
+
     others, version = asked.other_authorizers, asked.kubernetes_version
-    check_window(own, asked.window)
+    window = asked.window or Window()
+    check_window(own, window)
     policies = checked_policies(own, asked.texts, version)
-    plan = replay.plan_of(own, policies, asked.window, version, others, asked.workers, asked.files)
+    plan = replay.plan_of(own, policies, window, version, others, asked.workers, asked.files)
     summary = replay.run(own, plan, asked.workers)
     wanted = flow.Asked(
         rules,
@@ -172,6 +191,8 @@ def make_report(
 
 
 def _exit_code(report: Report) -> int:
+    from pipeline.readiness.model import Status
+
     statuses = {entry.status for entry in report.policies}
     if Status.NOT_READY in statuses:
         return 1

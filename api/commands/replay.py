@@ -7,59 +7,35 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import click
 import typer
 
-from api import asked_values
-from api.beside_runs import keep_policies
 from api.context import Context
-from api.given import Texts, given_of, use_until_end, warn_of
-from api.on_ray import On, connected
-from api.printing.output import Format, Table, render
-from api.printing.targets import check_file
+from api.on_ray import On
+from api.printing.output import Format
 from ingest.errors import InputError
-from pipeline.admission.policies import PolicySet
-from pipeline.authorization import OtherAuthorizers
-from pipeline.manifests.files import manifests_of
-from pipeline.readiness.flow import Walk
-from pipeline.replay import (
-    ReplayPlan,
-    Window,
-    default_workers,
-    difference,
-    plan_replay,
-    request_difference,
-    run_replay,
-    start_processes,
-)
-from pipeline.report.texts import yaml_text
-from pipeline.runs import RunKind, RunStore, RunSummary
-from pipeline.runs.executors import Executor
-from pipeline.runs.plan import RunPlan
-from pipeline.stages.registry import DEFAULT, IN_LOG, stage_of
-from pipeline.stages.stage import Asked
-from queries import open_lake
-from queries.catalog import LakeFiles
+from pipeline.runs import RunKind
+from pipeline.stages.names import DEFAULT, IN_LOG
 
 from .parts import options
-from .parts.from_log import texts_from_log
-from .parts.level import Level, LevelNamespaces, labels_of
-from .parts.replay_tables import difference_table, not_evaluated_table, plan_tables, request_difference_table, summary_table
-from .parts.staged import Replayed, replay_stage, rules_as_of, write_export
-from .parts.window import check_window
-from .policies import chosen_policies, chosen_texts, only, read_texts
+from .parts.level import Level, LevelNamespaces
 
-Workers = Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one for 20,000 events, at most one per core.")]
-OtherAuthorizersOption = Annotated[
-    OtherAuthorizers | None,
-    typer.Option(
-        "--other-authorizers",
-        help="Authorizers of the clusters other than RBAC: none, node, or any (then a permission that RBAC lacks is unknown). "
-        "Default: as the log shows.",
-    ),
-]
+if TYPE_CHECKING:
+    from api.given import Texts
+    from api.printing.output import Table
+    from pipeline.admission.policies import PolicySet
+    from pipeline.other_authorizers import OtherAuthorizers
+    from pipeline.readiness.flow import Walk
+    from pipeline.replay import ReplayPlan, Window
+    from pipeline.runs import RunSummary
+    from pipeline.runs.executors import Executor
+    from pipeline.runs.plan import RunPlan
+    from pipeline.stages.stage import Asked
+    from queries.catalog import LakeFiles
+
+    from .parts.staged import Replayed
 
 
 def command(
@@ -84,9 +60,9 @@ def command(
     stage_of_log: Annotated[
         str,
         typer.Option("--stage", click_type=click.Choice(IN_LOG), help="Without -f: the stage whose manifests --from-log takes."),
-    ] = DEFAULT.name,
+    ] = DEFAULT,
     cluster: Annotated[str | None, typer.Option(help="The cluster whose policies --from-log and --against-log take.")] = None,
-    other_authorizers: OtherAuthorizersOption = None,
+    other_authorizers: options.OtherAuthorizersOption = None,
     only_given: Annotated[
         bool, typer.Option("--only", help="The given manifests replace all others of their stage in the cluster.")
     ] = False,
@@ -96,7 +72,7 @@ def command(
     with_objects: Annotated[
         bool, typer.Option("--with-objects", help="Fill the column `object` of --export, where a stage changes objects.")
     ] = False,
-    workers: Workers = None,
+    workers: options.Workers = None,
     on: On = None,
     limit: options.Limit = None,
     output: options.Output = Format.TABLE,
@@ -105,6 +81,20 @@ def command(
 
     The kind of a manifest says which stage of the API server it belongs to.
     """
+    from api import asked_values
+    from api.given import given_of, warn_of
+    from api.on_ray import connected
+    from api.printing.output import render
+    from api.printing.targets import check_file
+    from pipeline.manifests.files import manifests_of
+    from pipeline.replay import Window
+    from pipeline.stages.stage import Asked
+
+    from .parts.level import labels_of
+    from .parts.staged import replay_stage, rules_as_of, write_export
+    from .parts.window import check_window
+    from .policies import chosen_texts, read_texts
+
     own: Context = context.obj
     if export is not None:
         check_file("--export", export)
@@ -145,17 +135,25 @@ def command(
 
 def _texts(own: Context, files: list[Path] | None, from_log: str | None, stage: str, cluster: str | None, labels: Texts) -> Texts:
     """The given manifests, or those of a stage that the log shows; none for the policies of the log."""
+    from pipeline.stages.registry import stage_of
+
+    from .parts.from_log import texts_from_log
+    from .policies import read_texts
+
     if labels:
         return [*(read_texts(files) if files else ()), *labels]
     if from_log is not None and not files:
         return texts_from_log(own, stage_of(stage), from_log, cluster)
-    if stage != DEFAULT.name:
+    if stage != DEFAULT:
         raise InputError(f"--stage {stage} is for --from-log without -f", "with -f, the kinds of the manifests say the stage")
     return read_texts(files)
 
 
 def _compared(own: Context, replays: Sequence[Replayed]) -> list[Table]:
     """The comparison of the verdicts of several stages, such as of a chain of authorizers with policies."""
+    from pipeline.stages.registry import stage_of
+    from queries import open_lake
+
     if len(replays) == 1:
         return []
     by_stage = {each.plan.stage: each.verdicts for each in replays}
@@ -174,6 +172,13 @@ class _Base(NamedTuple):
 def _replay_policies(
     own: Context, new: PolicySet, base: _Base, asked: Asked, workers: int | None, is_plan: bool, executor: Executor | None
 ) -> Replayed:
+    from pipeline.replay import difference, request_difference
+    from pipeline.runs import RunStore
+
+    from .parts.replay_tables import difference_table, not_evaluated_table, request_difference_table, summary_table
+    from .parts.staged import Replayed
+    from .policies import chosen_texts, only
+
     starting = 1 if is_plan or executor else workers
     planned = plan_of(own, new, asked.window, asked.kubernetes_version, asked.other_authorizers, starting)
     verdicts = RunStore(own.lake).run(planned.run_id).verdicts
@@ -196,6 +201,12 @@ def _replay_policies(
 
 def _print_plan(plan: RunPlan, output: Format) -> None:
     """The plan: for a terminal a summary, for a program the whole document, or its counts as tables."""
+    from api.printing.output import render
+    from pipeline.replay import ReplayPlan
+    from pipeline.report.texts import yaml_text
+
+    from .parts.replay_tables import plan_tables
+
     match output:
         case Format.TABLE | Format.WIDE:
             sys.stdout.write(f"{plan}\n")
@@ -211,6 +222,8 @@ def _print_plan(plan: RunPlan, output: Format) -> None:
 
 def verdicts_of(own: Context, summary: RunSummary) -> Path:
     """The verdict table of a run."""
+    from pipeline.runs import RunStore
+
     return RunStore(own.lake).run(summary.run_id).verdicts
 
 
@@ -224,6 +237,11 @@ def make_plan(
     workers: int | None,
 ) -> ReplayPlan:
     """The plan of the policies of `-f` over the window; see plan_of. Raises InputError without policies."""
+    from api import asked_values
+    from pipeline.replay import Window
+
+    from .policies import chosen_policies
+
     version = asked_values.parse_version(kubernetes_version)
     window = Window(*asked_values.parse_window(since, until))
     return plan_of(own, chosen_policies(own, policies, None, None, version), window, version, other_authorizers, workers)
@@ -239,6 +257,9 @@ def plan_of(
     files: LakeFiles | None = None,
 ) -> ReplayPlan:
     """The plan of given policies over the lake, or over these files of it. Meanwhile the workers that will walk it start."""
+    from pipeline.replay import plan_replay, start_processes
+    from queries import open_lake
+
     start_processes(own.lake, workers_or_default(own, workers))
     reader = open_lake(own.lake, files=files)
     try:
@@ -251,6 +272,11 @@ def run(
     own: Context, plan: ReplayPlan, workers: int | None, kind: RunKind = RunKind.REPLAY, executor: Executor | None = None
 ) -> RunSummary:
     """Walk a plan with progress. The run counts as in use until the command ends."""
+    from api.beside_runs import keep_policies
+    from api.given import use_until_end
+    from pipeline.replay import run_replay
+    from pipeline.runs import RunStore
+
     title = "replaying the policies in force" if kind is RunKind.CALIBRATION else "replaying"
     stored = RunStore(own.lake).run(plan.run_id)
     with own.progress(title) as step, stored.owned():
@@ -269,6 +295,8 @@ def walk(own: Context, workers: int | None) -> Walk:
 
 def workers_or_default(own: Context, workers: int | None) -> int:
     """As many worker processes as asked for; by default as many as the lake is worth."""
+    from pipeline.replay import default_workers
+
     return workers or default_workers(own.lake)
 
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from api import asked_values
-from api.ask.run_removal import Removed, in_use_error, older_than, remove_runs
 from api.context import Context
-from api.printing.output import Column, Format, Table, render
-from api.stored_runs import Run, run, runs
+from api.printing.output import Format
 from ingest.errors import InputError
 
 from .parts import options
+
+if TYPE_CHECKING:
+    from api.ask.run_removal import Removed
+    from api.printing.output import Table
+    from api.stored_runs import Run
+
 
 _NAMES_SHOWN = 3
 
@@ -41,6 +44,11 @@ def command(
     output: options.Output = Format.TABLE,
 ) -> int:
     """List the replays of the lake with their kind and window, show some of them, or remove some of them."""
+    from api import asked_values
+    from api.ask.run_removal import in_use_error, older_than, remove_runs
+    from api.printing.output import render
+    from api.stored_runs import run, runs
+
     own: Context = context.obj
     if older is not None and action is not Action.RM:
         raise InputError(f"--before does not go with {action}", "give it with rm")
@@ -69,6 +77,8 @@ def command(
 
 def runs_table(found: Sequence[Run]) -> Table:
     """One row per run, the latest planned first."""
+    from api.printing.output import Column, Table
+
     columns = [
         Column("run_id", "RUN ID"),
         Column("kind"),
@@ -101,6 +111,8 @@ def _shortly(names: Sequence[str]) -> str:
 
 def bindings_table(found: Sequence[Run]) -> Table:
     """One row per (policy, binding) of each run."""
+    from api.printing.output import Column, Table
+
     counts = ("matched", "admit", "deny", "error", "unknown")
     columns = [Column("run_id", "RUN ID"), Column("policy"), Column("binding"), *(Column(name, number=True) for name in counts)]
     rows = [
@@ -114,6 +126,8 @@ def bindings_table(found: Sequence[Run]) -> Table:
 
 def removed_table(removed: Sequence[Removed]) -> Table:
     """One row per removed run."""
+    from api.printing.output import Column, Table
+
     columns = [Column("run_id", "RUN ID"), Column("kind"), Column("bytes", number=True), Column("policies")]
     rows = [[getattr(each, column.key) for column in columns] for each in removed]
     return Table("removed", columns, rows, "Removed")

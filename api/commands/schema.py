@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from api import asked_values
 from api.context import Context
-from api.printing.output import Column, Format, Table, render
+from api.printing.output import Format
 from ingest.errors import InputError
-from pipeline.manifests.files import readable
-from pipeline.replay import Window
-from pipeline.stages.schema.checking import Finding, check_definitions, definition_documents, unreadable
-from pipeline.stages.schema.objects import ObjectFinding, Outcome, object_findings
-from pipeline.stages.schema.objects import unreadable as unreadable_object
 
 from .parts import options
-from .parts.schema_fields import fields, kind_of
-from .parts.schema_stored import dormant, stuck
-from .policies import open_if_there
+
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from pipeline.stages.schema.checking import Finding
+    from pipeline.stages.schema.objects import ObjectFinding
+
 
 EXIT_REFUSED = 2
 _QUESTIONS = (
@@ -73,6 +70,18 @@ def command(
 
     check and objects exit with 2 if an API server would refuse one.
     """
+    from api import asked_values
+    from api.printing.output import render
+    from pipeline.manifests.files import readable
+    from pipeline.replay import Window
+    from pipeline.stages.schema.checking import check_definitions, definition_documents, unreadable
+    from pipeline.stages.schema.objects import Outcome, object_findings
+    from pipeline.stages.schema.objects import unreadable as unreadable_object
+
+    from .parts.schema_fields import fields, kind_of
+    from .parts.schema_stored import dormant, stuck
+    from .policies import open_if_there
+
     own: Context = context.obj
     window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)
     if question is Question.FIELDS:
@@ -104,6 +113,8 @@ def command(
 
 def findings_table(found: Sequence[Finding], definitions: int, unread: int = 0) -> Table:
     """One row per error, in the order of the files."""
+    from api.printing.output import Column, Table
+
     columns = [
         Column("where"),
         Column("enforced", "BY"),
@@ -127,6 +138,9 @@ def findings_table(found: Sequence[Finding], definitions: int, unread: int = 0) 
 
 def objects_table(found: Sequence[ObjectFinding]) -> Table:
     """One row per fact about an object, in the order of the files."""
+    from api.printing.output import Column, Table
+    from pipeline.stages.schema.objects import Outcome
+
     columns = [Column("where"), Column("object"), Column("outcome"), Column("field"), Column("message")]
     rows = [[each.where, each.object, str(each.outcome), each.field, each.message] for each in found]
     refused = len({each.object for each in found if each.outcome is Outcome.REFUSED})

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
 from api.context import Context
-from api.settings import ENV_PREFIX, Settings
+
+if TYPE_CHECKING:
+    import inspect
 
 
 def command(context: typer.Context, **given: Any) -> int:
     """Receive audit events over HTTP, acknowledge them once they are durable, and fill the lake in a second process."""
+    from api.settings import Settings
     from api.sink.serve import serve  # imported late, so that no other command waits for a web framework to load
 
     own: Context = context.obj
@@ -30,12 +32,18 @@ def command(context: typer.Context, **given: Any) -> int:
 
 def _environment_wins(context: typer.Context, name: str) -> bool:
     """Whether a value comes from the configuration file although the environment has one, too."""
+    from api.settings import ENV_PREFIX
+
     source = context.get_parameter_source(name)
     return source is not None and source.name == "DEFAULT_MAP" and ENV_PREFIX + name.upper() in os.environ
 
 
 def _options() -> inspect.Signature:
     """One option per setting, so that the table of settings is the only list of them; an option that was not given is None."""
+    import inspect
+
+    from api.settings import Settings
+
     hints = get_type_hints(Settings, include_extras=True)
     parameters = [inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
     for item in fields(Settings):

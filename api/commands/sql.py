@@ -5,21 +5,19 @@ from __future__ import annotations
 import math
 import sys
 from datetime import date, datetime, time, timedelta
-from decimal import Decimal
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from api.confined_sql import asked
 from api.context import Context
-from api.printing.output import LIMIT, Column, Format, Table, render
+from api.printing.output import Format
 from ingest.errors import InputError
-from ingest.lake import Lake
-from pipeline.report.texts import json_text
-from queries.catalog import statements
-from queries.lake import MEMORY_BYTES_MAX
 
 from .parts import options
+
+if TYPE_CHECKING:
+    from api.printing.output import Table
+
 
 _NUMBERS = ("BIGINT", "INTEGER", "SMALLINT", "TINYINT", "HUGEINT", "DOUBLE", "FLOAT", "DECIMAL", "UBIGINT", "UINTEGER", "NUMBER")
 
@@ -37,6 +35,11 @@ def command(
     The data dictionary in the documentation describes the views and their columns; so do `hindcast sql` without a SELECT, and
     `hindcast sql "DESCRIBE requests"`.
     """
+    from api.confined_sql import asked
+    from api.printing.output import LIMIT, Column, Table, render
+    from ingest.lake import Lake
+    from queries.lake import MEMORY_BYTES_MAX
+
     own: Context = context.obj
     if not text:
         Lake.open(own.lake).close()
@@ -58,12 +61,19 @@ def command(
 
 def _views() -> Table:
     """One row per view, with what one of its rows is."""
+    from api.printing.output import Column, Table
+    from queries.catalog import statements
+
     views = sorted((each.name, each.promise) for each in statements() if each.kind == "view")
     return Table("views", [Column("view"), Column("rows", "WHAT IT HAS", prose=True)], views, "Views")
 
 
 def _plain(value: Any) -> Any:
     """A cell that every format can write: numbers, texts, times; maps and structs as JSON texts."""
+    from decimal import Decimal
+
+    from pipeline.report.texts import json_text
+
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, float):

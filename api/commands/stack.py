@@ -7,41 +7,21 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from api import asked_values
 from api.context import Context
-from api.printing.output import Column, Format, Table, render
+from api.printing.output import Format
 from ingest.errors import InputError
-from ingest.extent import yaml_values
-from pipeline.authorization.covering import describe_rule
-from pipeline.manifests.files import manifests_of, texts_of
-from pipeline.manifests.writing import to_yaml
-from pipeline.replay import Window
-from pipeline.stages.authorization.asked import asked_questions
-from pipeline.stages.authorization.installs import flows
-from pipeline.stages.authorization.stacks import (
-    CLUSTER,
-    Isolated,
-    Place,
-    StackModel,
-    StackRight,
-    check_install,
-    isolation,
-    model_objects,
-    stack_of,
-    unused_rights,
-    used_rights,
-)
-from pipeline.stages.authorization.unused import GrantedRule
-from pipeline.stages.schema.checking import definition_documents, read_definition
-from queries import open_lake
+from pipeline.stages.authorization.stack_model import Place, StackModel
 
 from .parts import options
-from .parts.stack_installs import flows_table, installs_tables
-from .parts.window import check_window
+
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from pipeline.stages.authorization.stacks import Isolated, StackRight
+    from pipeline.stages.authorization.unused import GrantedRule
 
 
 def command(
@@ -64,6 +44,28 @@ def command(
     output: options.Output = Format.TABLE,
 ) -> int:
     """Show where the requests of a stack went, and which of its rights it used; `-o yaml` prints the roles of the model."""
+    from api import asked_values
+    from api.printing.output import render
+    from pipeline.manifests.files import manifests_of, texts_of
+    from pipeline.manifests.writing import to_yaml
+    from pipeline.replay import Window
+    from pipeline.stages.authorization.asked import asked_questions
+    from pipeline.stages.authorization.installs import flows
+    from pipeline.stages.authorization.stacks import (
+        CLUSTER,
+        check_install,
+        isolation,
+        model_objects,
+        stack_of,
+        unused_rights,
+        used_rights,
+    )
+    from pipeline.stages.schema.checking import definition_documents, read_definition
+    from queries import open_lake
+
+    from .parts.stack_installs import flows_table, installs_tables
+    from .parts.window import check_window
+
     own: Context = context.obj
     if installs:
         render(installs_tables(own), output, limit=limit)
@@ -101,6 +103,8 @@ def command(
 
 def read_app(path: Path) -> object:
     """The value of an app.yaml. Raises InputError with the line."""
+    from ingest.extent import yaml_values
+
     try:
         documents = yaml_values(path.read_bytes(), str(path))
     except OSError as error:
@@ -114,6 +118,8 @@ _GRANTED = {False: "no", None: "unknown", True: "yes"}
 
 def isolation_table(rows: Iterable[Isolated]) -> Table:
     """One row per kind of request outside of the namespace, the worst first; the others are counted in a note."""
+    from api.printing.output import Column, Table
+
     found = list(rows)
     outside = [each for each in found if each.place in _SHOWN]
     severities = ("write", "secret read", "read", "None")
@@ -141,6 +147,8 @@ def isolation_table(rows: Iterable[Isolated]) -> Table:
 
 def rights_table(used: Sequence[StackRight], model: StackModel) -> Table:
     """One row per right that was used, those that the model does not grant first."""
+    from api.printing.output import Column, Table
+
     columns = [Column("granted"), Column("verb"), Column("resource"), Column("namespace"), Column("requests", number=True)]
     columns += [Column("first_ts", wide=True), Column("last_ts")]
     counts: dict[tuple[str, str, str, str], list[StackRight]] = {}
@@ -162,6 +170,9 @@ def rights_table(used: Sequence[StackRight], model: StackModel) -> Table:
 
 def unused_table(rules: Iterable[GrantedRule]) -> Table:
     """One row per rule of the model with a part that was not used."""
+    from api.printing.output import Column, Table
+    from pipeline.authorization.covering import describe_rule
+
     columns = [Column("rule", prose=True), Column("requests", number=True), Column("possible", "POSSIBLE USES", number=True)]
     columns += [Column("unused_verbs"), Column("unused_resources")]
     rows = [

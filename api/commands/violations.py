@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from api import asked_values
 from api.context import Context
-from api.printing.output import Column, Format, Table, render
-from queries import DIMENSIONS, LakeReader, open_lake
-from queries.lake import violation_question
+from api.printing.output import Format
+from queries import DIMENSIONS
 
 from .parts import options
-from .parts.clusters import cluster_files, known_clusters
+
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from queries import LakeReader
+
 
 FIRST_FAILURE_ONLY = (
     "up to Kubernetes 1.36 the API server records only the first failure of a request, so these counts are lower bounds; "
@@ -56,6 +58,13 @@ def command(
     output: options.Output = Format.TABLE,
 ) -> None:
     """Print the failures, denials and audit annotations of policies, and the notes of Pod Security, that the audit log recorded."""
+    from api import asked_values
+    from api.printing.output import render
+    from queries import open_lake
+    from queries.lake import violation_question
+
+    from .parts.clusters import cluster_files, known_clusters
+
     own: Context = context.obj
     window = asked_values.parse_window(since, until)
     reader = open_lake(own.lake, files=cluster_files(own, cluster))
@@ -77,6 +86,8 @@ def command(
 
 def failures(dimensions: Sequence[str], rows: Sequence[dict[str, Any]]) -> Table:
     """Recorded failures per combination of the dimensions, most first."""
+    from api.printing.output import Column, Table
+
     names = [_COLUMN_OF.get(dimension, dimension) for dimension in dimensions]
     columns = [
         *(Column(name, _HEADINGS.get(name, ""), prose=name == "message", may_shorten=name != "message") for name in names),
@@ -112,6 +123,8 @@ def pod_security(reader: LakeReader, dimensions: Sequence[str], window: Window, 
 
 def _table(reader: LakeReader, parameters: Sequence[object], name: str, title: str, text: str) -> Table:
     # A relation would plan the query twice, which takes longer than to run it on a small lake.
+    from api.printing.output import Column, Table
+
     answer = reader.connection.execute(text, parameters)
     columns = [
         Column(

@@ -10,38 +10,22 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import duckdb
 import typer
 
-from api import asked_values
-from api.checks.watch_metrics import HOST, WatchMetrics
 from api.context import Context
-from api.damage import ENGINE_ERRORS, explained
-from api.given import Texts, given_of, of_stage, say_mistakes, walk, warn_of
-from api.printing.pipe import has_reader
-from api.printing.targets import check_file
-from ingest.durable import write_whole
 from ingest.errors import HindcastError, InputError
-from ingest.holds import hold_files
-from pipeline.manifests.writing import to_yaml
-from pipeline.readiness.model import Fidelity, Status
-from pipeline.readiness.rules import ReadinessRules
-from pipeline.readiness.stage_flow import agreement
-from pipeline.readiness.watching import Cursor, FirstDenial, Key, Watch, watched_digest
-from pipeline.replay import Window
-from pipeline.report.texts import json_text
-from pipeline.runs import Defect
-from pipeline.stages.stage import Asked
-from queries import open_lake
 
 from . import replay
 from .parts import options
-from .policies import checked_policies, read_texts
 
-# Errors that pass without help, or once the disk has room.
-_TROUBLES: tuple[type[Exception], ...] = (HindcastError, *ENGINE_ERRORS)
+if TYPE_CHECKING:
+    from api.checks.watch_metrics import WatchMetrics
+    from api.given import Texts
+    from pipeline.readiness.model import Fidelity, Status
+    from pipeline.readiness.watching import Cursor, FirstDenial, Key, Watch
+    from pipeline.runs import Defect
 
 
 class WatchFormat(StrEnum):
@@ -72,7 +56,7 @@ def command(
     only_given: Annotated[
         bool, typer.Option("--only", help="The given roles and bindings replace all others in the cluster.")
     ] = False,
-    workers: replay.Workers = None,
+    workers: options.Workers = None,
     output: Annotated[
         WatchFormat, typer.Option("-o", "--output", help="Sentences, or one JSON object per line.")
     ] = WatchFormat.TEXT,
@@ -82,6 +66,14 @@ def command(
     Requests, workloads, users and critical subjects are counted as in `hindcast readiness`. Releases, and existing objects
     that were not written, need the whole lake: only `hindcast readiness` has them.
     """
+    from api import asked_values
+    from api.printing.targets import check_file
+    from pipeline.readiness.rules import ReadinessRules
+    from pipeline.readiness.watching import Watch
+    from queries import open_lake
+
+    from .policies import read_texts
+
     own: Context = context.obj
     version = asked_values.parse_version(kubernetes_version)
     if metrics_file is not None:
@@ -106,6 +98,12 @@ def command(
 
 def _watched(own: Context, texts: Texts, version: tuple[int, int], replaces_all: bool) -> tuple[list[tuple[Any, Any]], str]:
     """The rules to watch by stage, and a digest of them."""
+    from api.given import given_of, of_stage, say_mistakes, warn_of
+    from pipeline.manifests.writing import to_yaml
+    from pipeline.readiness.watching import watched_digest
+
+    from .policies import checked_policies
+
     given = given_of(texts, version)
     warn_of(own, given)
     policies = checked_policies(own, texts, version) if given.judges_policies else None
@@ -120,6 +118,12 @@ def _agreement(
     own: Context, texts: Texts, chosen: Sequence[tuple[Any, Any]], version: tuple[int, int], workers: int | None
 ) -> dict[str, Fidelity]:
     """How far the replay agrees with the record, by judged thing."""
+    from api.given import walk
+    from pipeline.readiness.stage_flow import agreement
+    from pipeline.replay import Window
+    from pipeline.stages.stage import Asked
+    from queries import open_lake
+
     found: dict[str, Fidelity] = {}
     walked = walk(own, texts, replay.workers_or_default(own, workers))
     with closing(open_lake(own.lake)) as reader:
@@ -157,6 +161,8 @@ class CursorFile:
 
     def read(self) -> Cursor:
         """The kept cursor, or a new one. Raises InputError for a file that holds no cursor."""
+        from pipeline.readiness.watching import Cursor
+
         try:
             return Cursor.of_json(self.path.read_text(encoding="utf-8"), str(self.path), self.digest)
         except FileNotFoundError:
@@ -166,6 +172,8 @@ class CursorFile:
 
     def keep(self, cursor: Cursor) -> None:
         """Keep a cursor. Raises InputError."""
+        from ingest.durable import write_whole
+
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(self.path, cursor.to_json().encode())
@@ -197,6 +205,8 @@ class Teller:
         sys.stderr.flush()
 
     def _line(self, ts: str, event: str, text: str, fields: dict[str, Any]) -> None:
+        from pipeline.report.texts import json_text
+
         if self.form is WatchFormat.JSON:
             sys.stdout.write(json_text({"event": event, **fields}) + "\n")
         else:
@@ -229,10 +239,15 @@ class _Looks:
 
     def run(self, interval: float, once: bool) -> int:
         """Look until interrupted, or once, or until the first denial if that is asked for."""
+        from api.damage import ENGINE_ERRORS, explained
+        from api.printing.pipe import has_reader
+
+        # They pass without help, or once the disk has room.
+        troubles: tuple[type[Exception], ...] = (HindcastError, *ENGINE_ERRORS)
         while True:
             try:
                 is_done = self._look()
-            except _TROUBLES as error:
+            except troubles as error:
                 trouble = error if isinstance(error, HindcastError) else explained(error, self._watch.lake)
                 if once or trouble is None or _was_interrupted(error):
                     raise
@@ -252,6 +267,8 @@ class _Looks:
             time.sleep(interval)
 
     def _look(self) -> bool:
+        from ingest.holds import hold_files
+
         if self._is_stale:  # the part that a failed look had half counted is read again from the kept cursor
             self._cursor, self._is_stale = self._store.read(), False
         with hold_files(self._watch.lake, time.time()):
@@ -278,6 +295,8 @@ class _Looks:
 
 def _was_interrupted(error: BaseException | None) -> bool:
     """Whether an interruption caused an error: DuckDB ends a query with an error of its own, which others may wrap."""
+    import duckdb
+
     while error is not None:
         if isinstance(error, (KeyboardInterrupt, duckdb.InterruptException)):
             return True
@@ -287,6 +306,8 @@ def _was_interrupted(error: BaseException | None) -> bool:
 
 @contextmanager
 def _published(own: Context, port: int | None, file: Path | None) -> Iterator[WatchMetrics]:
+    from api.checks.watch_metrics import HOST, WatchMetrics
+
     metrics = WatchMetrics()
     server = metrics.serve(port) if port is not None else None
     if server is not None:

@@ -6,44 +6,26 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from api import asked_values
 from api.context import Context
-from api.given import use_until_end
-from api.printing.output import Format, Table, render
-from api.printing.page import page as page_of
-from api.printing.targets import check_file
-from ingest.counted import counted
+from api.printing.output import Format
 from ingest.errors import InputError
-from pipeline.admission.policies.refusing import refuse_errors
-from pipeline.manifests.files import manifests_of
-from pipeline.replay import Window
-from pipeline.runs import RunKind, RunStore
-from pipeline.stages.over_time import OverTime
-from pipeline.stages.registry import WEBHOOKS
-from pipeline.stages.stage import Asked
-from pipeline.stages.webhooks import Chain, Configuration
-from pipeline.stages.webhooks.as_of import configurations_as_of, world_as_of
-from pipeline.stages.webhooks.behaviour import behaviour, traced
-from pipeline.stages.webhooks.latency import latencies
-from pipeline.stages.webhooks.load import Loads, loads
-from pipeline.stages.webhooks.model import AsRecorded, Rules
-from pipeline.stages.webhooks.needs import reaching_system, self_locks
-from pipeline.stages.webhooks.outage import outage
-from pipeline.stages.webhooks.over_time import calls_over_time, outage_over_time
-from queries import LakeReader, open_lake
 
 from .parts import options
-from .parts.mutating_migrate import migrate_mutating, mutating_rules
-from .parts.webhook_load import load_tables, lock_tables, outage_tables
-from .parts.webhook_migrate import migrate
-from .parts.webhook_tables import behaviour_table, latency_table
-from .parts.webhook_without import without_webhook
-from .parts.window import check_window
-from .policies import read_texts
+
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from pipeline.replay import Window
+    from pipeline.stages.over_time import OverTime
+    from pipeline.stages.stage import Asked
+    from pipeline.stages.webhooks import Configuration
+    from pipeline.stages.webhooks.load import Loads
+    from pipeline.stages.webhooks.model import Rules
+    from queries import LakeReader
+
 
 _TWO_TIMES = "give two times, as 2026-11-21T03:00:00Z..2026-11-21T04:00:00Z"
 
@@ -100,6 +82,17 @@ def command(
     A validating webhook that admits leaves no trace. `load` and `down` replay webhooks over the recorded requests. `without NAME`
     says which calls, denials and changes would be gone without a webhook, and what follows from that.
     """
+    from api import asked_values
+    from api.printing.output import render
+    from api.printing.targets import check_file
+    from pipeline.replay import Window
+    from pipeline.stages.stage import Asked
+
+    from .parts.mutating_migrate import migrate_mutating, mutating_rules
+    from .parts.webhook_migrate import migrate
+    from .parts.webhook_without import without_webhook
+    from .parts.window import check_window
+
     own: Context = context.obj
     window = Window(*asked_values.parse_window(since, until))
     check_window(own, window)
@@ -128,6 +121,12 @@ def command(
 
 
 def _did(own: Context, window: Window) -> list[Table]:
+    from pipeline.stages.webhooks.behaviour import behaviour, traced
+    from pipeline.stages.webhooks.latency import latencies
+    from queries import open_lake
+
+    from .parts.webhook_tables import behaviour_table, latency_table
+
     reader = open_lake(own.lake)
     try:
         found = behaviour_table(behaviour(reader, window), traced(reader, window))
@@ -140,6 +139,12 @@ class _Replayed:
     """A replay of webhooks, and what a user may ask of it. The reader stays open for the questions."""
 
     def __init__(self, own: Context, files: Sequence[Path] | None, asked: Asked) -> None:
+        from api.given import use_until_end
+        from pipeline.runs import RunKind, RunStore
+        from pipeline.stages.registry import WEBHOOKS
+        from pipeline.stages.webhooks.model import AsRecorded
+        from queries import open_lake
+
         self._own = own
         self._asked = asked
         self._rules: Rules = _configurations(files, asked.kubernetes_version) if files else AsRecorded.RULES
@@ -157,6 +162,11 @@ class _Replayed:
 
     def load(self, latency_ms: float | None, page: Path | None) -> list[Table]:
         """The load of the webhooks."""
+        from pipeline.stages.webhooks.load import loads
+        from pipeline.stages.webhooks.over_time import calls_over_time
+
+        from .parts.webhook_load import load_tables
+
         found = loads(self.reader, self._verdicts, self._asked.window, latency_ms)
         tables = load_tables(found, latency_ms, self._words)
         self._write(page, [calls_over_time(found), *tables])
@@ -164,6 +174,12 @@ class _Replayed:
 
     def down(self, text: str | None, only: Sequence[str], page: Path | None) -> list[Table]:
         """What an outage breaks."""
+        from pipeline.stages.webhooks.load import loads
+        from pipeline.stages.webhooks.outage import outage
+        from pipeline.stages.webhooks.over_time import calls_over_time, outage_over_time
+
+        from .parts.webhook_load import load_tables, outage_tables
+
         found = loads(self.reader, self._verdicts, self._asked.window)
         since, until = _outage_of(text, found)
         rules = self._rules_at(found, until)
@@ -177,6 +193,8 @@ class _Replayed:
 
     def _write(self, path: Path | None, parts: Sequence[Table | OverTime | None]) -> None:
         """Write the page of --report-file."""
+        from api.printing.page import page as page_of
+
         if path is not None:
             path.write_text(page_of("Load of webhooks", parts), encoding="utf-8")
             self._own.say(f"page: {path}")
@@ -184,12 +202,17 @@ class _Replayed:
     @property
     def _words(self) -> str:
         """Which webhooks the requests meet."""
+        from pipeline.stages.webhooks.model import AsRecorded
+
         if isinstance(self._rules, AsRecorded):
             return "each request meets the webhooks that the log shows in force at its time"
         return "each request meets the given webhooks, whichever were in force at its time"
 
     def _of_the_end(self, found: Loads, rules: Sequence[Configuration], until: datetime) -> Iterator[str]:
         """Which configurations decide how an outage ends, and whose calls are therefore left out."""
+        from ingest.counted import counted
+        from pipeline.stages.webhooks.model import AsRecorded
+
         if not isinstance(self._rules, AsRecorded):
             return
         yield f"failurePolicy and timeouts are those in force at the end of the outage, {until:%Y-%m-%dT%H:%M:%SZ}"
@@ -204,6 +227,10 @@ class _Replayed:
 
     def _rules_at(self, found: Loads, until: datetime) -> tuple[Configuration, ...]:
         """The given configurations, or those of the log at the end of an outage."""
+        from ingest.counted import counted
+        from pipeline.stages.webhooks.as_of import configurations_as_of
+        from pipeline.stages.webhooks.model import AsRecorded
+
         if not isinstance(self._rules, AsRecorded):
             return self._rules
         clusters = [(cluster, min(last, until)) for cluster, (_, last) in found.spans.items()]
@@ -214,6 +241,12 @@ class _Replayed:
         return at_end.rules
 
     def _locks(self, rules: tuple[Configuration, ...], found: Loads) -> list[Table]:
+        from pipeline.stages.webhooks import Chain
+        from pipeline.stages.webhooks.as_of import world_as_of
+        from pipeline.stages.webhooks.needs import reaching_system, self_locks
+
+        from .parts.webhook_load import lock_tables
+
         chain = Chain(rules, self._asked.kubernetes_version)
         tables: list[Table] = []
         for cluster, (_, until) in found.spans.items():
@@ -223,6 +256,13 @@ class _Replayed:
 
 
 def _configurations(files: Sequence[Path], version: tuple[int, int]) -> tuple[Configuration, ...]:
+    from pipeline.admission.policies.refusing import refuse_errors
+    from pipeline.manifests.files import manifests_of
+    from pipeline.stages.registry import WEBHOOKS
+    from pipeline.stages.webhooks.model import AsRecorded
+
+    from .policies import read_texts
+
     found = WEBHOOKS.read(manifests_of(read_texts(list(files))))
     if isinstance(found, AsRecorded) or not found:
         named = ", ".join(map(str, files))
@@ -233,6 +273,8 @@ def _configurations(files: Sequence[Path], version: tuple[int, int]) -> tuple[Co
 
 def _outage_of(text: str | None, found: Loads) -> tuple[datetime, datetime]:
     """The time of an outage: that of `--down`, or of all requests."""
+    from api import asked_values
+
     if text is None:
         ends = list(found.spans.values())
         if not ends:

@@ -12,6 +12,7 @@ from pipeline.explaining.explanation import Explanation
 from pipeline.history.reconstruct import NotReplayed
 from pipeline.replay.recall import recall
 from pipeline.request import AdmissionRequest
+from pipeline.stages.names import DEFAULT as DEFAULT_STAGE
 from pipeline.stages.registry import stage_of
 
 from .. import stored_runs
@@ -21,7 +22,7 @@ from ..ask.questions import TimePaging, VerdictFilters
 from ..ask.reads import RequestDetail, Source
 from ..errors import NotFoundError
 from ..stored_runs import Run
-from ..work.explained_stages import DEFAULT_STAGE, EXPLAINED
+from ..work.explained_stages import EXPLAINED
 from ..work.explanations import Question
 from .change import Change, change_of, decoded
 from .explained import ExplanationView, explanation_view, fields_of

@@ -14,6 +14,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from ingest.errors import HindcastError
 from pipeline.readiness.rules import ReadinessRules
+from pipeline.stages.names import DEFAULT as DEFAULT_STAGE
 
 from .. import stored_runs
 from ..ask import fleet_reads, run_reads
@@ -25,7 +26,6 @@ from ..ask.waiting import PAGE_SECONDS, in_time
 from ..beside_runs import Label, keep_label
 from ..errors import BusyError, NotFoundError
 from ..state import Asking, Explaining, Working
-from ..work.explained_stages import DEFAULT_STAGE
 from ..work.explanations import Explanations, StageName
 from ..work.jobs import Order
 from . import evidence, fleet, of_stage, overview

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from ingest.counted import counted
 from ingest.errors import InputError
@@ -26,6 +22,7 @@ from pipeline.stages.over_time import OverTime, span_words
 from queries import LakeReader
 
 from .output import Column, Format, Table, render
+from .report_options import EVERY_ENDING, ReportFormat
 from .targets import check_file, check_folder
 
 _OWNERS_SHOWN = 5
@@ -38,35 +35,6 @@ VERDICT_STYLES = {
     str(Status.NO_NEW_DENIALS): "green",
     str(Status.READY): "green",
 }
-
-
-class ReportFormat(StrEnum):
-    """The formats of every command that prints a report."""
-
-    TABLE = "table"
-    WIDE = "wide"
-    JSON = "json"
-    YAML = "yaml"
-    MARKDOWN = "markdown"
-    CSV = "csv"
-    HTML = "html"
-    JUNIT = "junit"
-    SARIF = "sarif"
-    OPENREPORTS = "openreports"
-    POLICYREPORT = "policyreport"
-
-
-_ENDINGS = ", ".join(ending for found in TEXT_FORMATS.values() for ending in found.endings)
-Output = Annotated[ReportFormat, typer.Option("-o", "--output", help="How to print the report.")]
-Files = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--report-file", help=f"Also write the report to this file. The ending decides the format ({_ENDINGS}); repeatable."
-    ),
-]
-Export = Annotated[
-    Path | None, typer.Option("--export", help="Write the report's tables, and the rows behind them, into this folder.")
-]
 
 
 def check_outputs(paths: Sequence[Path] | None, folder: Path | None = None) -> None:
@@ -117,7 +85,7 @@ def write_outcomes(reader: LakeReader, folder: Path) -> None:
 def _format_of(path: Path) -> str:
     found = format_of(path.name)
     if found is None:
-        raise InputError(f"--report-file: {path} ends in {path.suffix or 'nothing'}", f"use one of {_ENDINGS}")
+        raise InputError(f"--report-file: {path} ends in {path.suffix or 'nothing'}", f"use one of {EVERY_ENDING}")
     return found
 
 

@@ -11,12 +11,12 @@ from fastapi.responses import Response
 
 from pipeline.authorization import OtherAuthorizers
 from pipeline.explaining.explanation import Explanation
+from pipeline.stages.names import DEFAULT as DEFAULT_STAGE
 
 from ..ask.formats import MEDIA_TYPES, RowFormat
 from ..ask.questions import Names
 from ..asked_values import parse_version
 from ..state import Explaining
-from ..work.explained_stages import DEFAULT_STAGE
 from ..work.explanations import Question, StageName
 from .answers import PREFIX, known_parameters
 from .jobs import POSTED, posted

@@ -10,7 +10,8 @@ from ingest.errors import EvidenceError, InputError
 from pipeline.admission.policies import PolicySet
 from pipeline.explaining.asked import Asked
 from pipeline.explaining.explanation import Explanation, InOwnWords, NotExplained
-from pipeline.stages.registry import DEFAULT, IN_LOG, stage_of
+from pipeline.stages.names import IN_LOG
+from pipeline.stages.registry import DEFAULT, stage_of
 from pipeline.stages.stage import Stage
 from queries import LakeReader
 
@@ -20,7 +21,6 @@ from .explaining import UNFINISHED, Found
 _NAMES_SHOWN = 30
 # The stages that explain what they make of a request under the rules that the log shows.
 EXPLAINED = IN_LOG
-DEFAULT_STAGE = DEFAULT.name
 
 Made = Explanation | InOwnWords
 

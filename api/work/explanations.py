@@ -21,11 +21,12 @@ from pydantic import AfterValidator, WithJsonSchema
 from ingest.errors import HindcastError
 from pipeline.authorization import OtherAuthorizers
 from pipeline.explaining.explanation import Explanation
+from pipeline.stages.names import DEFAULT as DEFAULT_STAGE
 
 from ..ask.asking import Asker
 from ..errors import BusyError, TooCostlyError, error_of
 from . import forks
-from .explained_stages import DEFAULT_STAGE, EXPLAINED
+from .explained_stages import EXPLAINED
 from .explainer import ANSWER_BYTES_MAX
 
 AT_ONCE = 2

@@ -18,8 +18,8 @@ from pipeline.cel.minors import DEFAULT
 from pipeline.explaining.redaction import Redaction
 from pipeline.manifests.files import manifests_of
 from pipeline.readiness.change import Change
-from pipeline.readiness.explaining.counterexamples import PER_POLICY_MAX, Found, find_counterexamples, find_requests
-from pipeline.readiness.model import PolicyReadiness
+from pipeline.readiness.explaining.counterexamples import Found, find_counterexamples, find_requests
+from pipeline.readiness.model import COUNTEREXAMPLES_MAX, PolicyReadiness
 from pipeline.readiness.report import Report, joined, with_caveats
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.readiness.stage_flow import StageRun, StageWalk, Wanted, make_stage_report, run_stage
@@ -57,7 +57,7 @@ class GateQuestion:
     review_by: date | None = None
     calibrate: bool = True
     redact: tuple[str, ...] = ()
-    counterexamples_max: int = PER_POLICY_MAX
+    counterexamples_max: int = COUNTEREXAMPLES_MAX
     other_authorizers: OtherAuthorizers | None = None
     only: bool = False
 

@@ -14,8 +14,9 @@ from ..history.in_force import in_force
 from ..history.snapshots import ResourceName
 from ..history.version import ObjectKey, object_key
 from ..history.world import LogHistory
+from ..other_authorizers import OtherAuthorizers
 from ..request import Evidence, Known, Object, Unknown, UserInfo
-from .authorizer import OtherAuthorizers, answer
+from .authorizer import answer
 from .documents import ClusterRole, binding_from_object, cluster_role_from_object, rules_from_object
 from .rbac import Binding, Bindings, Rules, Versions
 

@@ -15,6 +15,7 @@ from typing import Any
 from .change import Change
 from .exempting.measures import Exemption, LaterTrial, RolloutStep
 
+COUNTEREXAMPLES_MAX = 5  # of each policy, unless more are asked for
 POLICIES = "validating"  # the stage of policies, whose entries have more figures than others
 
 

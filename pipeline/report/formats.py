@@ -1,4 +1,4 @@
-"""The formats of a report as text, in one table: name, renderer, file endings."""
+"""The formats of a report as text: name, renderer, file endings."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pipeline.readiness.report import Report
 
 from .data import to_json, to_yaml
+from .endings import ENDINGS
 from .html import to_html
 from .junit import to_junit
 from .markdown import to_markdown
@@ -24,14 +25,17 @@ class TextFormat:
 
 
 TEXT_FORMATS: dict[str, TextFormat] = {
-    "json": TextFormat(to_json, (".json",)),
-    "yaml": TextFormat(to_yaml, (".yaml", ".yml")),
-    "markdown": TextFormat(to_markdown, (".md",)),
-    "html": TextFormat(to_html, (".html",)),
-    "junit": TextFormat(to_junit, (".xml",)),
-    "sarif": TextFormat(to_sarif, (".sarif", ".sarif.json")),
-    "openreports": TextFormat(to_openreports, (".openreports.yaml",)),
-    "policyreport": TextFormat(to_policyreport, (".policyreport.yaml",)),
+    name: TextFormat(render, ENDINGS[name])
+    for name, render in {
+        "json": to_json,
+        "yaml": to_yaml,
+        "markdown": to_markdown,
+        "html": to_html,
+        "junit": to_junit,
+        "sarif": to_sarif,
+        "openreports": to_openreports,
+        "policyreport": to_policyreport,
+    }.items()
 }
 
 

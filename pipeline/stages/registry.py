@@ -21,11 +21,8 @@ SCHEMA = Schemas()
 CONDITIONS = Conditions()
 POD_SECURITY = PodSecurity()
 
-# The stage that is meant where none is named.
 DEFAULT = VALIDATING
 STAGES: tuple[Stage[Any, Any], ...] = (VALIDATING, AUTHORIZATION, MUTATING, WEBHOOKS, SCHEMA, CONDITIONS, POD_SECURITY)
-# The stages whose rules the log shows.
-IN_LOG = tuple(stage.name for stage in STAGES if stage.readiness.in_log)
 
 
 def stage_of(name: str, stages: tuple[Stage[Any, Any], ...] = STAGES) -> Stage[Any, Any]:

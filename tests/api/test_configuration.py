@@ -13,7 +13,7 @@ from api.cli import COMMANDS, run
 from api.commands.exemptions import ExemptionFormat
 from api.configuration import FORMATS
 from api.printing.output import Format
-from api.printing.reports import ReportFormat
+from api.printing.report_options import ReportFormat
 
 POLICIES = Path(__file__).parents[2] / "api" / "demo" / "policies"
 HEAVY = ("celpy", "duckdb", "fastapi", "jinja2", "numpy", "polars", "pyarrow", "structlog", "zstandard")

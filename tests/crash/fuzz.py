@@ -15,7 +15,8 @@ from ingest.lake import Lake
 from ingest.maintain import compact, verify
 from ingest.quarantine import read_quarantine
 from ingest.redaction.redact import Redactor
-from ingest.sink import Accepted, Sink, SinkLimits
+from ingest.sink import Accepted, Sink
+from ingest.sink_limits import SinkLimits
 from ingest.spooling.drain import drain
 from ingest.spooling.spool import Spool
 

@@ -18,7 +18,8 @@ from ingest.maintain import compact, remove_retired, verify
 from ingest.quarantine import read_quarantine
 from ingest.redaction.redact import Redactor
 from ingest.retention import expire, expire_objects
-from ingest.sink import Accepted, Sink, SinkLimits
+from ingest.sink import Accepted, Sink
+from ingest.sink_limits import SinkLimits
 from ingest.sources import logfile
 from ingest.sources.files import ingest_files
 from ingest.spooling import drain as drain_module

@@ -19,7 +19,8 @@ from ingest.decode import decode_events
 from ingest.lake import Lake
 from ingest.quarantine import read_quarantine
 from ingest.redaction.redact import ANNOTATION, KEY_BYTES, Redactor
-from ingest.sink import Accepted, Sink, SinkLimits
+from ingest.sink import Accepted, Sink
+from ingest.sink_limits import SinkLimits
 from ingest.sources.files import ingest_files
 from ingest.sources.follow import follow_files
 from ingest.sources.snapshot import ingest_snapshot

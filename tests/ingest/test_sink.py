@@ -23,7 +23,8 @@ from ingest.eventlist import NotAnEventListError, TooMuchError, parse_event_list
 from ingest.flight import Flight
 from ingest.quarantine import read_quarantine
 from ingest.redaction.redact import ANNOTATION, Redactor
-from ingest.sink import REFUSALS, Accepted, DigestWindow, Refused, Sink, SinkLimits, is_cluster_name
+from ingest.sink import REFUSALS, Accepted, DigestWindow, Refused, Sink, is_cluster_name
+from ingest.sink_limits import SinkLimits
 from ingest.spooling.segment import Batch
 from ingest.spooling.spool import Spool, read_segment, sealed_segments
 

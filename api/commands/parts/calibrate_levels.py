@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 from api.context import Context
-from api.printing.output import Column, Table
-from pipeline.replay import Window
-from pipeline.stages.pod_security.agreement import Agreement, recorded_agreement
-from queries import open_lake
-from queries.catalog import LakeFiles
+
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from pipeline.replay import Window
+    from pipeline.stages.pod_security.agreement import Agreement
+    from queries.catalog import LakeFiles
 
 
 def level_tables(
     own: Context, window: Window, version: tuple[int, int], shown: int | None, files: LakeFiles | None = None
 ) -> list[Table]:
     """The notes that disagree, and the agreement; empty for a log without notes of Pod Security."""
+    from pipeline.stages.pod_security.agreement import recorded_agreement
+    from queries import open_lake
+
     with closing(open_lake(own.lake, files=files)) as reader:
         found = recorded_agreement(reader, window, version[1])
     return [_disagreement_table(found, shown), _agreement_table(found)] if found else []
 
 
 def _agreement_table(found: Agreement) -> Table:
+    from api.printing.output import Column, Table
+
     columns = [Column("note"), *(Column(name, number=True) for name in ("compared", "agreed", "unknown"))]
     names = sorted({*found.compared, *found.unknown})
     rows = [[name, found.compared[name], found.agreed[name], found.unknown[name]] for name in names]
@@ -31,6 +38,8 @@ def _agreement_table(found: Agreement) -> Table:
 
 
 def _disagreement_table(found: Agreement, shown: int | None) -> Table:
+    from api.printing.output import Column, Table
+
     columns = [
         Column("cluster", wide=True),
         Column("audit_id", wide=True),

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from api.context import Context
-from api.printing.output import Column, Table
-from pipeline.authorization import OtherAuthorizers
-from pipeline.replay import Window
-from pipeline.replay.authorizers import other_authorizers
-from pipeline.replay.past import load_history
-from pipeline.stages.authorization.calibration import Agreement, Decided, compare_authorization
-from queries import open_lake
-from queries.catalog import LakeFiles
+from pipeline.stages.authorization.calibration import Decided
+
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from pipeline.authorization import OtherAuthorizers
+    from pipeline.replay import Window
+    from pipeline.stages.authorization.calibration import Agreement
+    from queries.catalog import LakeFiles
+
 
 _REASONS_SHOWN = 5
 _PAIRS = tuple((recorded, replayed) for recorded in (Decided.ALLOW, Decided.FORBID) for replayed in Decided)
@@ -33,6 +34,11 @@ def authorization_tables(
     files: LakeFiles | None = None,
 ) -> list[Table]:
     """The requests that disagree, and the agreement; empty for a log without decisions of authorizers."""
+    from pipeline.replay.authorizers import other_authorizers
+    from pipeline.replay.past import load_history
+    from pipeline.stages.authorization.calibration import compare_authorization
+    from queries import open_lake
+
     with closing(open_lake(own.lake, files=files)) as reader:
         history = load_history(reader, (), window)
         chain = other_authorizers(reader, window, others)
@@ -42,6 +48,8 @@ def authorization_tables(
 
 def agreement_table(found: Agreement, by_resource: bool = True) -> Table:
     """One row per permission and resource, or per permission, with a column for each recorded and replayed decision."""
+    from api.printing.output import Column, Table
+
     columns = [Column("asked"), *([Column("resource", may_shorten=True)] if by_resource else [])]
     columns += [Column(f"{recorded}_as_{replayed}", number=True) for recorded, replayed in _PAIRS]
     figures: dict[tuple[str, ...], Counter[tuple[Decided, Decided]]] = {}
@@ -64,6 +72,8 @@ def _total(counts: Counter[tuple[Decided, Decided]], pairs: Iterable[tuple[Decid
 
 def disagreement_table(found: Agreement, shown: int | None) -> Table:
     """The requests whose decision or reason disagrees; only the first `shown`, unless that is None."""
+    from api.printing.output import Column, Table
+
     rows = found.disagreements()
     names = ("first_ts", "user", "asked", "recorded", "replayed")
     columns = [

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 from api.context import Context
 from ingest.errors import InputError
-from ingest.lake import Lake
-from queries.catalog import LakeFiles
-from queries.lake import files_of
+
+if TYPE_CHECKING:
+    from ingest.lake import Lake
+    from queries.catalog import LakeFiles
 
 
 def known_clusters(own: Context) -> list[str]:
     """The names of the clusters that have events, in their order. Raises LakeError."""
+    from ingest.lake import Lake
+
     with closing(Lake.open(own.lake)) as lake:
         return _known(lake)
 
 
 def cluster_files(own: Context, cluster: str) -> LakeFiles | None:
     """The files of one cluster of the lake; None for those of all, without a name. Raises InputError for an unknown name."""
+    from ingest.lake import Lake
+    from queries.lake import files_of
+
     if not cluster:
         return None
     with closing(Lake.open(own.lake)) as lake:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from api.context import Context
-from api.given import Texts
 from ingest.errors import EvidenceError
-from pipeline.manifests.writing import to_yaml
-from pipeline.stages.stage import Stage
-from queries import open_lake
 
-from ..policies import moment_of
+if TYPE_CHECKING:
+    from api.given import Texts
+    from pipeline.stages.stage import Stage
 
 
 def texts_from_log(own: Context, stage: Stage[Any, Any], moment: str, cluster: str | None) -> Texts:
@@ -20,6 +18,11 @@ def texts_from_log(own: Context, stage: Stage[Any, Any], moment: str, cluster: s
 
     The end of the command names objects of that time that are unknown. Raises EvidenceError where all are.
     """
+    from pipeline.manifests.writing import to_yaml
+    from queries import open_lake
+
+    from ..policies import moment_of
+
     with closing(open_lake(own.lake)) as reader:
         name, at = moment_of(reader, moment, cluster)
         found = stage.readiness.recorded(reader, name, at)

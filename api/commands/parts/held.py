@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from api.printing.output import Column, Table
-from ingest.counted import counted
-from queries import LakeReader
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from queries import LakeReader
+
 
 # The levels in the order of audit.k8s.io/v1, the least first, and what no API server writes.
 LEVELS = ("Metadata", "Request", "RequestResponse", "unknown level")
@@ -40,6 +42,8 @@ class Held:
     @property
     def warning(self) -> str:
         """Why no policy can be judged by these events, with the remedy; empty where some can."""
+        from ingest.counted import counted
+
         if not self.writes:
             return (
                 f"cluster {self.cluster}: no write (create, update, patch or delete) was recorded, so no policy meets a request; "
@@ -67,6 +71,8 @@ def held_in(reader: LakeReader) -> tuple[Held, ...]:
 
 def held_table(found: Sequence[Held]) -> Table:
     """Time, and the share of each level, per cluster; the notes warn of policies and writes that cannot be judged."""
+    from api.printing.output import Column, Table
+
     columns = [Column("cluster"), Column("events", number=True), Column("first_ts", "FIRST"), Column("last_ts", "LAST")]
     columns += [Column("levels")]
     rows = [[each.cluster, each.events, each.first_ts, each.last_ts, list(_shares(each))] for each in found]

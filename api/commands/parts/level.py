@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from api.given import Texts
 from ingest.errors import InputError
 from pipeline.stages.pod_security.checks.table import Level as PodSecurityLevel
-from pipeline.stages.pod_security.given import labelled
+
+if TYPE_CHECKING:
+    from api.given import Texts
+
 
 Level = Annotated[
     PodSecurityLevel | None,
@@ -21,6 +23,8 @@ LevelNamespaces = Annotated[list[str] | None, typer.Option("--namespace", help="
 
 def labels_of(level: PodSecurityLevel | None, namespaces: Sequence[str] | None) -> Texts:
     """Namespaces with the labels of a level."""
+    from pipeline.stages.pod_security.given import labelled
+
     if namespaces and level is None:
         raise InputError("--namespace is for --level", "say with --level which level these namespaces are to have")
     return [("--level", labelled(level, namespaces or ()))] if level is not None else []

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from api.beside_runs import keep_made, kept_made
 from api.context import Context
-from pipeline.derived.place import digest_of
-from pipeline.readiness.build import lag_caveats
-from pipeline.readiness.flow import Made
-from pipeline.runs.apart import code_name
-from pipeline.runs.plan import RunPlan
+
+if TYPE_CHECKING:
+    from pipeline.readiness.flow import Made
+    from pipeline.runs.plan import RunPlan
 
 
 def made_once(
@@ -27,6 +26,10 @@ def made_once(
     was given. A report with defects is made each time, because the end of a command names them; so is one whose rows go to the
     folder `export`.
     """
+    from api.beside_runs import keep_made, kept_made
+    from pipeline.derived.place import digest_of
+    from pipeline.readiness.build import lag_caveats
+    from pipeline.runs.apart import code_name
 
     def question() -> str:
         return digest_of([code_name(), *map(repr, (plan.files, *lag_caveats(own.lake, plan.window.until), *asked))])

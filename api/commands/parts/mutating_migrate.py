@@ -4,30 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from api.context import Context
-from api.given import given_of
-from api.printing.output import Column, Table
-from ingest.counted import counted
 from ingest.errors import InputError
-from pipeline.stages.mutating.chain import Chain
-from pipeline.stages.mutating.migration import CELLS, Migration, compare
-from pipeline.stages.mutating.model import MutatingRules
-from pipeline.stages.registry import MUTATING
-from pipeline.stages.stage import Asked
-from queries import open_lake
 
-from ..policies import read_texts
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from pipeline.stages.mutating.migration import Migration
+    from pipeline.stages.mutating.model import MutatingRules
+    from pipeline.stages.stage import Asked
 
 
 def mutating_rules(files: Sequence[Path], version: tuple[int, int]) -> MutatingRules | None:
     """The mutating policies of some files; None if they hold none. Raises InputError."""
+    from api.given import given_of
+    from pipeline.stages.registry import MUTATING
+
+    from ..policies import read_texts
+
     given = given_of(read_texts(list(files)), version) if files else None
     return next((rules for stage, rules in given.stages if stage is MUTATING), None) if given else None
 
 
 def migrate_mutating(own: Context, name: str, rules: MutatingRules, asked: Asked) -> list[Table]:
     """The matrix of agreement. `name` is WEBHOOK or CONFIGURATION/WEBHOOK. Raises InputError if the log does not show it."""
+    from pipeline.stages.mutating.chain import Chain
+    from pipeline.stages.mutating.migration import compare
+    from queries import open_lake
+
     configuration, _, webhook = name.rpartition("/")
     reader = open_lake(own.lake)
     try:
@@ -42,6 +47,10 @@ def migrate_mutating(own: Context, name: str, rules: MutatingRules, asked: Asked
 
 
 def _table(webhook: str, found: Migration) -> Table:
+    from api.printing.output import Column, Table
+    from ingest.counted import counted
+    from pipeline.stages.mutating.migration import CELLS
+
     columns = [
         Column("cell"), Column("operation"), Column("resource"), Column("requests", number=True),
         Column("why", "FIRST DIFFERENCE, OR WHY", prose=True), Column("example", "AUDIT ID", wide=True),

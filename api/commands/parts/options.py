@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from api.asked_values import parse_version
 from api.printing.output import Format
 from pipeline.cel.minors import DEFAULT, NEWEST, OLDEST, words_of
+from pipeline.other_authorizers import OtherAuthorizers
 
 Output = Annotated[Format, typer.Option("-o", "--output", help="How to print the result.")]
 Zone = Annotated[str, typer.Option(help="The time zone of times that name none, such as UTC or Europe/Berlin.")]
@@ -28,10 +28,28 @@ Policies = Annotated[
         help="Manifests, such as policies with their bindings and params: a file, a folder, or - for standard input.",
     ),
 ]
+Workers = Annotated[int | None, typer.Option(min=1, help="Worker processes; default: one for 20,000 events, at most one per core.")]
+OtherAuthorizersOption = Annotated[
+    OtherAuthorizers | None,
+    typer.Option(
+        "--other-authorizers",
+        help="Authorizers of the clusters other than RBAC: none, node, or any (then a permission that RBAC lacks is unknown). "
+        "Default: as the log shows.",
+    ),
+]
+Expires = Annotated[
+    str,
+    typer.Option(
+        "--review-by",
+        help="The day by which to review the exemptions: YYYY-MM-DD, or 90d (in 90 days). No cluster enforces it.",
+    ),
+]
 
 
 def _told_version(context: typer.Context, text: str) -> str:
     """The given text. Warns if Hindcast does not know the CEL of that version and uses another version's."""
+    from api.asked_values import parse_version
+
     version = parse_version(text)
     taken = min(max(version, OLDEST), NEWEST)
     if taken != version and not context.resilient_parsing:

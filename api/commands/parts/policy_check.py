@@ -6,22 +6,18 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from api.context import Context
-from api.given import given_of
-from api.printing.output import Column, Format, Table, render
 from ingest.errors import InputError
-from pipeline.admission.policies import PolicySet, parse_policy_set
-from pipeline.admission.policies.refusing import refuse_errors
-from pipeline.admission.policies.typecheck import CheckedRule, ExpressionWarning, checked_rules, expression_warnings
-from pipeline.manifests.files import text_of
-from pipeline.openapi import Schemas, built_in_documents
-from pipeline.stages.mutating.compiled import too_new_expressions
-from pipeline.stages.mutating.model import MutatingPolicy
-from pipeline.stages.registry import MUTATING
 
-from ..policies import checked_policies, open_if_there, read_texts
+if TYPE_CHECKING:
+    from api.printing.output import Format, Table
+    from pipeline.admission.policies import PolicySet
+    from pipeline.admission.policies.typecheck import CheckedRule, ExpressionWarning
+    from pipeline.openapi import Schemas
+    from pipeline.stages.mutating.model import MutatingPolicy
+
 
 _CRD = "CustomResourceDefinition"
 
@@ -42,6 +38,16 @@ def check(
 
     An API server type-checks no mutating policy, so those are only compiled.
     """
+    from api.given import given_of
+    from api.printing.output import render
+    from pipeline.admission.policies import parse_policy_set
+    from pipeline.admission.policies.refusing import refuse_errors
+    from pipeline.admission.policies.typecheck import checked_rules, expression_warnings
+    from pipeline.stages.mutating.compiled import too_new_expressions
+    from pipeline.stages.registry import MUTATING
+
+    from ..policies import checked_policies, open_if_there, read_texts
+
     texts = read_texts(paths)
     read = given_of(texts, version)
     mutating: Sequence[MutatingPolicy] = read.rules_of(MUTATING).policies
@@ -61,11 +67,15 @@ def check(
 
 def schemas_of(given: PolicySet, openapi: Iterable[Path]) -> Schemas:
     """The schemas of built-in kinds, of the given OpenAPI documents, and of the definitions among the given files."""
+    from pipeline.openapi import Schemas, built_in_documents
+
     definitions = [each.object for each in given.objects if each.object.get("kind") == _CRD]
     return Schemas(definitions, [*built_in_documents(), *map(_document, openapi)])
 
 
 def _document(path: Path) -> dict[str, Any]:
+    from pipeline.manifests.files import text_of
+
     hint = "give the answer of: kubectl get --raw /openapi/v3/apis/GROUP/VERSION"
     try:
         value = json.loads(text_of(path.read_bytes(), str(path)))
@@ -81,6 +91,8 @@ def _document(path: Path) -> dict[str, Any]:
 
 def warnings_table(found: Sequence[PolicyWarning], policies: int, mutating: int = 0) -> Table:
     """One row per expression with a warning; the text is that of the status. `mutating` policies were compiled alone."""
+    from api.printing.output import Column, Table
+
     columns = [Column("policy"), Column("field_ref", "FIELD"), Column("warning"), Column("where", wide=True)]
     rows = [[each.policy, each.warning.field_ref, each.warning.warning, each.source] for each in found]
     warned = len({each.policy for each in found})
@@ -96,6 +108,8 @@ def warnings_table(found: Sequence[PolicyWarning], policies: int, mutating: int 
 
 def kinds_table(rules: Sequence[tuple[str, CheckedRule]]) -> Table:
     """One row per policy and resource that was not checked, and why."""
+    from api.printing.output import Column, Table
+
     columns = [Column("policy", may_shorten=True), Column("resource", may_shorten=True), Column("checked"), Column("why")]
     rows = [[policy, rule.resource, rule.outcome, rule.why] for policy, rule in rules if rule.outcome != "yes"]
     unknown = sum(rule.outcome == "unknown" for _, rule in rules)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from api.printing.output import Column, Table
-from ingest.counted import counted
-from pipeline.replay import ExpressionDifference, ReplayPlan, RequestDifference
-from pipeline.runs import RunSummary
-from pipeline.runs.summary import UNBOUND, VACUOUS, BindingSummary
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from pipeline.replay import ExpressionDifference, ReplayPlan, RequestDifference
+    from pipeline.runs import RunSummary
+    from pipeline.runs.summary import BindingSummary
 
 
 def plan_tables(plan: ReplayPlan) -> list[Table]:
     """Requests that each (policy, binding) may match, their resources, and the requests left out."""
+    from api.printing.output import Column, Table
+    from ingest.counted import counted
+
     bindings = [Column("policy"), Column("binding"), Column("requests", number=True), Column("actions")]
     classes = [Column("operation"), Column("resource"), Column("requests", number=True)]
     rows = [(operation, resource, count) for (operation, resource), count in plan.by_resource().most_common()]
@@ -33,6 +37,9 @@ def plan_tables(plan: ReplayPlan) -> list[Table]:
 
 def summary_table(summary: RunSummary) -> Table:
     """One row per (policy, binding)."""
+    from api.printing.output import Column, Table
+    from ingest.counted import counted
+
     counts = ("matched", "admit", "deny", "error", "unknown")
     columns = [
         Column("policy"),
@@ -53,12 +60,16 @@ def summary_table(summary: RunSummary) -> Table:
 
 def _remark(entry: BindingSummary) -> str:
     """What a reader of the counts has to know of a (policy, binding)."""
+    from pipeline.runs.summary import UNBOUND, VACUOUS
+
     said = [UNBOUND] if entry.binding is None else []
     return "; ".join([*said, *([VACUOUS] if entry.matched == 0 else [])])
 
 
 def not_evaluated_table(plan: ReplayPlan, summary: RunSummary) -> Table:
     """Requests without a verdict, by reason."""
+    from api.printing.output import Column, Table
+
     reasons = [*summary.not_evaluated, *plan.excluded]
     rows = sorted(((reason, count) for reason, count in reasons), key=lambda row: (-row[1], row[0]))
     return Table(
@@ -68,6 +79,8 @@ def not_evaluated_table(plan: ReplayPlan, summary: RunSummary) -> Table:
 
 def request_difference_table(rows: Sequence[RequestDifference], notes: tuple[str, ...] = ()) -> Table:
     """One row per policy: requests newly denied, newly allowed, and so on. `notes` are printed below."""
+    from api.printing.output import Column, Table
+
     names = ("newly_denied", "newly_allowed", "still_denied", "still_allowed", "unknown")
     columns = [Column("policy"), *(Column(name, number=True) for name in names)]
     return Table(
@@ -77,6 +90,8 @@ def request_difference_table(rows: Sequence[RequestDifference], notes: tuple[str
 
 def difference_table(rows: Sequence[ExpressionDifference]) -> Table:
     """One row per expression: the changes from the old policies to the new."""
+    from api.printing.output import Column, Table
+
     names = ("newly_denied", "newly_allowed", "message_changed", "unchanged", "unknown")
     columns = [
         Column("policy"),

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from api.context import Context
-from api.printing.output import Column, Format, Table, render
-from ingest.counted import counted
 from ingest.errors import InputError
 from pipeline.explaining.redaction import Redaction
-from pipeline.manifests.files import manifests_of, texts_of
-from pipeline.replay import Window
-from pipeline.stages.schema.checking import definition_documents
-from pipeline.stages.schema.evidence.definitions import KnownDefinition, given_definitions, named, recorded_definitions
-from pipeline.stages.schema.evidence.fields import Coverage, UnknownFields, unknown_fields_of
-from pipeline.stages.schema.evidence.paths import text_of
-from pipeline.stages.schema.evidence.sent import NO_VALUE
-from pipeline.stages.schema.evidence.stored import State
-from queries import LakeReader, open_lake
 
-from .window import check_window
+if TYPE_CHECKING:
+    from api.printing.output import Format, Table
+    from pipeline.replay import Window
+    from pipeline.stages.schema.evidence.definitions import KnownDefinition
+    from pipeline.stages.schema.evidence.fields import Coverage, UnknownFields
+    from queries import LakeReader
+
 
 _REDACTION = Redaction()
 _USERS_SHOWN = 3
@@ -29,6 +24,12 @@ _USERS_SHOWN = 3
 
 def fields(own: Context, kind: str, files: list[Path], window: Window, form: Format, limit: int | None) -> int:
     """Print the unknown fields of a kind: by field, by sender, and by object."""
+    from api.printing.output import render
+    from pipeline.stages.schema.evidence.fields import unknown_fields_of
+    from queries import open_lake
+
+    from .window import check_window
+
     check_window(own, window)
     reader = open_lake(own.lake)
     try:
@@ -43,6 +44,10 @@ def fields(own: Context, kind: str, files: list[Path], window: Window, form: For
 
 def definition_of_kind(reader: LakeReader, kind: str, files: list[Path], window: Window) -> KnownDefinition:
     """The definition in the files, or the one that the lake shows last. Raises InputError if no definition has the name."""
+    from pipeline.manifests.files import manifests_of, texts_of
+    from pipeline.stages.schema.checking import definition_documents
+    from pipeline.stages.schema.evidence.definitions import given_definitions, named, recorded_definitions
+
     if files:
         documents = definition_documents(manifests_of(texts_of(files)))
         return named(given_definitions(documents), kind, "the files")
@@ -51,6 +56,9 @@ def definition_of_kind(reader: LakeReader, kind: str, files: list[Path], window:
 
 def fields_table(found: UnknownFields) -> Table:
     """One row per field that the schema does not know."""
+    from api.printing.output import Column, Table
+    from pipeline.stages.schema.evidence.stored import State
+
     numbers = ("requests", "stored", "hidden", "unknown")
     columns = [
         Column("field"),
@@ -87,6 +95,8 @@ def fields_table(found: UnknownFields) -> Table:
 
 def _notes(coverage: Coverage) -> list[str]:
     """What the figures count, and what the record does not show."""
+    from ingest.counted import counted
+
     notes = [
         "body: of a create or update; patch: as sent; last-applied: kubectl's annotation; refusal: the error names the field; "
         "stored: an answer or a snapshot shows it",
@@ -112,6 +122,8 @@ def _notes(coverage: Coverage) -> list[str]:
 
 def senders_table(found: UnknownFields) -> Table:
     """One row per field, channel and user."""
+    from api.printing.output import Column, Table
+
     columns = [
         Column("field"),
         Column("seen_in", "SEEN IN"),
@@ -143,6 +155,9 @@ def senders_table(found: UnknownFields) -> Table:
 
 def carriers_table(found: UnknownFields) -> Table:
     """One row per object and field that is or was stored."""
+    from api.printing.output import Column, Table
+    from pipeline.stages.schema.evidence.paths import text_of
+
     columns = [
         Column("object"),
         Column("field"),
@@ -182,6 +197,8 @@ def name_of(namespace: str, name: str) -> str:
 
 def sample_of(field: str, value: Any) -> str:
     """A value as JSON without credentials; empty where the record has none."""
+    from pipeline.stages.schema.evidence.sent import NO_VALUE
+
     if value is NO_VALUE:
         return ""
     name = field.rpartition(".")[2]
@@ -195,6 +212,10 @@ def shown_message(message: str, value: Any) -> str:
 
 def kind_of(names: list[str], files: list[Path]) -> str:
     """The one kind that the command line names, or the one that the files define. Raises InputError."""
+    from pipeline.manifests.files import manifests_of, texts_of
+    from pipeline.stages.schema.checking import definition_documents
+    from pipeline.stages.schema.evidence.definitions import given_definitions
+
     if len(names) == 1:
         return names[0]
     if names or not files:

@@ -6,26 +6,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from api.context import Context
-from api.printing.output import Column, Format, Table, render
-from ingest.counted import counted
 from ingest.errors import InputError
-from pipeline.manifests.files import manifests_of, texts_of
-from pipeline.replay import Window, plan_replay
-from pipeline.replay.judges import Judges
-from pipeline.stages.schema.checking import definition_documents
-from pipeline.stages.schema.evidence.definitions import KnownDefinition, given_definitions, named, recorded_definitions
-from pipeline.stages.schema.evidence.dormant import Dormant, DormantField, dormant_fields
-from pipeline.stages.schema.evidence.original_writes import OriginalWrites, PolicyAnswer
-from pipeline.stages.schema.evidence.paths import text_of
-from pipeline.stages.schema.evidence.stuck import Stuck, StuckObject, stuck_objects
-from pipeline.stages.schema.replay.definitions import served_of
-from queries import LakeReader, open_lake
 
-from ..policies import checked_policies, read_texts
-from .schema_fields import name_of, sample_of, shown_message
-from .window import check_window
+if TYPE_CHECKING:
+    from api.printing.output import Format, Table
+    from pipeline.replay import Window
+    from pipeline.stages.schema.evidence.definitions import KnownDefinition
+    from pipeline.stages.schema.evidence.dormant import Dormant, DormantField
+    from pipeline.stages.schema.evidence.original_writes import PolicyAnswer
+    from pipeline.stages.schema.evidence.stuck import Stuck, StuckObject
+    from queries import LakeReader
 
 
 def dormant(
@@ -39,6 +32,19 @@ def dormant(
     limit: int | None,
 ) -> int:
     """Print the fields of stored objects that come alive under the definitions in the files."""
+    from api.printing.output import render
+    from pipeline.manifests.files import manifests_of, texts_of
+    from pipeline.replay import plan_replay
+    from pipeline.replay.judges import Judges
+    from pipeline.stages.schema.checking import definition_documents
+    from pipeline.stages.schema.evidence.definitions import given_definitions, recorded_definitions
+    from pipeline.stages.schema.evidence.dormant import dormant_fields
+    from pipeline.stages.schema.evidence.original_writes import OriginalWrites
+    from queries import open_lake
+
+    from ..policies import checked_policies, read_texts
+    from .window import check_window
+
     check_window(own, window)
     given = _new(files, version)
     checked = checked_policies(own, read_texts(policies), version) if policies else None
@@ -63,6 +69,12 @@ def dormant(
 
 def stuck(own: Context, files: list[Path], window: Window, version: tuple[int, int], form: Format, limit: int | None) -> int:
     """Print the stored objects that the definitions in the files would refuse."""
+    from api.printing.output import render
+    from pipeline.stages.schema.evidence.stuck import stuck_objects
+    from queries import open_lake
+
+    from .window import check_window
+
     check_window(own, window)
     given = _new(files, version)
     reader = open_lake(own.lake)
@@ -76,6 +88,11 @@ def stuck(own: Context, files: list[Path], window: Window, version: tuple[int, i
 
 
 def _new(files: list[Path], version: tuple[int, int]) -> list[KnownDefinition]:
+    from pipeline.manifests.files import manifests_of, texts_of
+    from pipeline.stages.schema.checking import definition_documents
+    from pipeline.stages.schema.evidence.definitions import given_definitions
+    from pipeline.stages.schema.replay.definitions import served_of
+
     documents = definition_documents(manifests_of(texts_of(files)))
     if not documents:
         raise InputError(f"{', '.join(map(str, files))}: found no CustomResourceDefinition", "give the new definition with -f")
@@ -84,6 +101,8 @@ def _new(files: list[Path], version: tuple[int, int]) -> list[KnownDefinition]:
 
 
 def _old(before: Sequence[KnownDefinition], new: KnownDefinition, is_given: bool) -> KnownDefinition:
+    from pipeline.stages.schema.evidence.definitions import named
+
     own = new.definition
     try:
         return named(before, f"{own.plural}.{own.group}", "the files" if is_given else "the log and the snapshots")
@@ -100,6 +119,12 @@ def dormant_table(
     found: Sequence[Dormant], rows: Sequence[tuple[Dormant, DormantField, list[PolicyAnswer]]], judged: bool
 ) -> Table:
     """One row per object and field; with policies, what they say of the object if the writer created it now."""
+    from api.printing.output import Column, Table
+    from ingest.counted import counted
+    from pipeline.stages.schema.evidence.paths import text_of
+
+    from .schema_fields import name_of, sample_of, shown_message
+
     columns = [
         Column("object"),
         Column("field"),
@@ -144,6 +169,11 @@ def dormant_table(
 
 def stuck_table(found: Sequence[Stuck]) -> Table:
     """One row per error of a stuck object."""
+    from api.printing.output import Column, Table
+    from ingest.counted import counted
+
+    from .schema_fields import name_of, shown_message
+
     columns = [
         Column("object"),
         Column("writes"),

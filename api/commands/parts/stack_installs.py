@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 from api.context import Context
-from api.printing.output import Column, Table
-from ingest.counted import counted
-from pipeline.authorization import RecordedRbac
-from pipeline.replay import Window
-from pipeline.replay.past import load_history
-from pipeline.stages.authorization.install_steps import Steps, install_steps
-from pipeline.stages.authorization.installs import Flow, Install, Installer, installed_twice, installers, recorded_installs
-from queries import open_lake
+
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from pipeline.stages.authorization.install_steps import Steps
+    from pipeline.stages.authorization.installs import Flow, Install, Installer
 
 
 def installs_tables(own: Context) -> list[Table]:
     """The tables of `stack --installs`: who may install stacks at the end of the log, the recorded installs, the objects that the
     stack manager created for each, and the cluster stacks that are installed twice."""
+    from pipeline.authorization import RecordedRbac
+    from pipeline.replay import Window
+    from pipeline.replay.past import load_history
+    from pipeline.stages.authorization.install_steps import install_steps
+    from pipeline.stages.authorization.installs import installers, recorded_installs
+    from queries import open_lake
+
     with closing(open_lake(own.lake)) as reader:
         found = recorded_installs(reader)
         rbac = RecordedRbac(load_history(reader, (), Window()))
@@ -29,6 +34,8 @@ def installs_tables(own: Context) -> list[Table]:
 
 
 def _allowed(found: Sequence[tuple[str, Installer]]) -> Table:
+    from api.printing.output import Column, Table
+
     columns = [Column("install"), Column("who", may_shorten=True), Column("namespace"), Column("by", prose=True)]
     columns.append(Column("cluster", wide=True))
     rows = [[each.install, each.subject, each.namespace or "every", each.rule, cluster] for cluster, each in found]
@@ -37,6 +44,8 @@ def _allowed(found: Sequence[tuple[str, Installer]]) -> Table:
 
 
 def _recorded(found: Iterable[Install]) -> Table:
+    from api.printing.output import Column, Table
+
     columns = [Column("ts"), Column("install"), Column("user", may_shorten=True), Column("namespace"), Column("name")]
     columns += [Column("package", may_shorten=True, may_go=1), Column("result"), Column("audit_id", wide=True)]
     rows = [
@@ -47,6 +56,8 @@ def _recorded(found: Iterable[Install]) -> Table:
 
 
 def _steps(found: Iterable[Steps]) -> Table:
+    from api.printing.output import Column, Table
+
     columns = [Column("install"), Column("name"), Column("manager", may_shorten=True), Column("created", prose=True)]
     columns += [Column("without_a_create", prose=True), Column("others", "OTHER OBJECTS", prose=True)]
     columns.append(Column("audit_id", wide=True))
@@ -66,6 +77,9 @@ def _named(each: Install) -> str:
 
 
 def _twice(found: Iterable[Install]) -> Table:
+    from api.printing.output import Column, Table
+    from pipeline.stages.authorization.installs import installed_twice
+
     columns = [Column("package"), Column("first"), Column("second"), Column("second_ts", "SINCE"), Column("user")]
     rows = [[first.package, _place(first), _place(second), second.ts, second.user_name] for first, second in installed_twice(found)]
     return Table(
@@ -79,6 +93,9 @@ def _place(each: Install) -> str:
 
 def flows_table(found: Sequence[Flow]) -> Table:
     """Where a cluster stack wrote, and for which claims of other namespaces, these first."""
+    from api.printing.output import Column, Table
+    from ingest.counted import counted
+
     columns = [Column("namespace"), Column("resource", may_shorten=True), Column("for_claims_in"), Column("requests", number=True)]
     columns += [Column("last_ts", may_go=1), Column("example", "AUDIT ID", wide=True)]
     rows = [

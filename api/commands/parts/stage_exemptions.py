@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date
+from typing import TYPE_CHECKING
 
 from api.context import Context
-from api.given import Given, walk
 from ingest.errors import InputError
-from pipeline.readiness.exempting.proposal import Proposal
-from pipeline.readiness.rules import ReadinessRules
-from pipeline.readiness.stage_flow import propose_exemptions, run_stage
-from pipeline.runs import RunKind
-from pipeline.stages.stage import Asked
 
-from .window import check_window
+if TYPE_CHECKING:
+    from api.given import Given
+    from pipeline.readiness.exempting.proposal import Proposal
+    from pipeline.stages.stage import Asked
 
 
 def check_stages(given: Given) -> None:
@@ -27,6 +25,13 @@ def check_stages(given: Given) -> None:
 
 def proposals(own: Context, given: Given, asked: Asked, day: date, workers: int) -> Iterator[Proposal]:
     """The exemptions for the manifests of each stage, tried in replays."""
+    from api.given import walk
+    from pipeline.readiness.rules import ReadinessRules
+    from pipeline.readiness.stage_flow import propose_exemptions, run_stage
+    from pipeline.runs import RunKind
+
+    from .window import check_window
+
     check_window(own, asked.window)
     walked = walk(own, given.texts, workers)
     for stage, rules in given.stages:

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from api.context import Context
-from api.given import Given, say_mistakes, walk
-from pipeline.manifests.writing import to_yaml
-from pipeline.readiness.flow import Made
-from pipeline.readiness.stage_flow import Wanted, make_stage_report, run_stage
-from pipeline.runs import RunKind
-from pipeline.stages.stage import Asked
-from queries import LakeReader
-from queries.catalog import LakeFiles
 
-from ...printing import reports
-from .made_once import made_once
+if TYPE_CHECKING:
+    from api.given import Given
+    from pipeline.readiness.flow import Made
+    from pipeline.readiness.stage_flow import Wanted
+    from pipeline.stages.stage import Asked
+    from queries import LakeReader
+    from queries.catalog import LakeFiles
 
 
 def make_reports(
@@ -31,6 +29,13 @@ def make_reports(
 ) -> list[Made]:
     """Replay the manifests of each stage, compare with the record, and look for what would keep everybody working; over the lake,
     or over these files of it."""
+    from api.given import say_mistakes, walk
+    from pipeline.readiness.stage_flow import make_stage_report, run_stage
+    from pipeline.runs import RunKind
+
+    from ...printing import reports
+    from .made_once import made_once
+
     found = []
     walked = walk(own, given.texts, workers)
 
@@ -51,4 +56,6 @@ def make_reports(
 
 def write_extra(made: Sequence[Made], path: Path) -> None:
     """Write the manifests that would keep everybody working to a file."""
+    from pipeline.manifests.writing import to_yaml
+
     path.write_text(to_yaml([each for one in made for each in one.extra], is_compact=True), encoding="utf-8")

@@ -6,25 +6,18 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from api.context import Context
-from api.given import Texts, say_mistakes, walk
-from api.printing.output import Table
-from ingest.counted import counted
 from ingest.errors import InputError
-from pipeline.manifests.documents import Document
-from pipeline.readiness.stage_flow import run_stage
-from pipeline.replay import request_difference
-from pipeline.runs import RunKind, RunStore
-from pipeline.runs.executors import Executor
-from pipeline.runs.export import export
-from pipeline.runs.plan import RunPlan
-from pipeline.stages.stage import Asked, Stage
-from queries import open_lake
 
-from ..policies import moment_of
-from .replay_tables import request_difference_table
+if TYPE_CHECKING:
+    from api.given import Texts
+    from api.printing.output import Table
+    from pipeline.manifests.documents import Document
+    from pipeline.runs.executors import Executor
+    from pipeline.runs.plan import RunPlan
+    from pipeline.stages.stage import Asked, Stage
 
 
 @dataclass(frozen=True)
@@ -51,6 +44,15 @@ def replay_stage(
 
     `texts` are the given manifests, and `old_rules` those of the version before; None without one.
     """
+    from api.given import say_mistakes, walk
+    from ingest.counted import counted
+    from pipeline.readiness.stage_flow import run_stage
+    from pipeline.replay import request_difference
+    from pipeline.runs import RunKind, RunStore
+    from queries import open_lake
+
+    from .replay_tables import request_difference_table
+
     say_mistakes(own, stage, rules, asked.replaces_all)
     if old_rules is not None:
         rules = stage.readiness.over(rules, old_rules)
@@ -75,6 +77,10 @@ def replay_stage(
 
 def rules_as_of(own: Context, stage: Stage[Any, Any], rules: Any, moment: str, cluster: str | None, replaces_all: bool) -> Any:
     """The rules that the log shows at a time, as a version before given ones. Raises InputError if the stage has no such."""
+    from queries import open_lake
+
+    from ..policies import moment_of
+
     with closing(open_lake(own.lake)) as reader:
         name, at = moment_of(reader, moment, cluster)
         found = stage.readiness.as_of(reader, name, at, rules, replaces_all)
@@ -88,6 +94,9 @@ def rules_as_of(own: Context, stage: Stage[Any, Any], rules: Any, moment: str, c
 
 def write_export(own: Context, replays: Sequence[Replayed], manifests: Sequence[Document], file: Path, only: bool) -> None:
     """Write the verdicts of all stages to a Parquet file. `manifests` are the given ones."""
+    from pipeline.runs.export import export
+    from queries import open_lake
+
     reader = open_lake(own.lake, files=replays[0].plan.files)
     try:
         sources = {f"{each.value['kind']}/{_name(each)}": each.source for each in manifests}

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from api.printing.output import Column, Table
-from ingest.counted import counted
-from pipeline.stages.webhooks.load import CAUSES_SHOWN, Loads
-from pipeline.stages.webhooks.needs import Lock, SystemReach
-from pipeline.stages.webhooks.outage import DEADLINE_SECONDS, Outage
-from pipeline.stages.webhooks.tables import LOWER_BOUND
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from pipeline.stages.webhooks.load import Loads
+    from pipeline.stages.webhooks.needs import Lock, SystemReach
+    from pipeline.stages.webhooks.outage import Outage
 
 
 def load_tables(found: Loads, latency_ms: float | None, words: str) -> list[Table]:
     """The load of each webhook, then its causes. `words` say which webhooks the requests meet."""
+    from api.printing.output import Column, Table
+    from pipeline.stages.webhooks.load import CAUSES_SHOWN
+    from pipeline.stages.webhooks.tables import LOWER_BOUND
+
     columns = [
         Column("cluster", wide=True),
         Column("webhook", may_shorten=True),
@@ -69,6 +73,10 @@ def load_tables(found: Loads, latency_ms: float | None, words: str) -> list[Tabl
 
 def outage_tables(found: Outage, words: str, more_notes: Sequence[str]) -> list[Table]:
     """What an outage breaks: by webhook, by cause, and how long requests wait. Requests that it refuses come first."""
+    from api.printing.output import Column, Table
+    from ingest.counted import counted
+    from pipeline.stages.webhooks.outage import DEADLINE_SECONDS
+
     columns = [
         Column("webhook", may_shorten=True),
         Column("configuration", wide=True),
@@ -107,6 +115,8 @@ def outage_tables(found: Outage, words: str, more_notes: Sequence[str]) -> list[
 
 def lock_tables(locks: Sequence[Lock], system: Sequence[SystemReach]) -> list[Table]:
     """Webhooks that refuse what their own server needs, and webhooks that reach kube-system."""
+    from api.printing.output import Column, Table
+
     columns = [
         Column("webhook", may_shorten=True), Column("configuration", wide=True), Column("service", wide=True), Column("need"),
         Column("namespace"), Column("why", prose=True), Column("sure"),

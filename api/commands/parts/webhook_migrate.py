@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from api.context import Context
-from api.printing.output import Column, Table
-from ingest.counted import counted
 from ingest.errors import EvidenceError, InputError
-from pipeline.admission.policies import PolicySet
-from pipeline.readiness.counting.bounds import upper_bound
-from pipeline.replay import policies_as_of
-from pipeline.runs import RunKind, RunStore
-from pipeline.runs.plan import RunPlan
-from pipeline.stages.registry import WEBHOOKS
-from pipeline.stages.stage import Asked
-from pipeline.stages.webhooks import Configuration
-from pipeline.stages.webhooks.as_of import configurations_as_of
-from pipeline.stages.webhooks.migration import BOTH_DENY, Comparison, claim, compare, denials_since
-from pipeline.stages.webhooks.model import AsRecorded
-from pipeline.stages.webhooks.steps import Seen, Step, seen_at, steps
-from queries import LakeReader, open_lake
 
-from .. import replay
-from ..policies import chosen_policies
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from pipeline.admission.policies import PolicySet
+    from pipeline.runs.plan import RunPlan
+    from pipeline.stages.stage import Asked
+    from pipeline.stages.webhooks import Configuration
+    from pipeline.stages.webhooks.migration import Comparison
+    from pipeline.stages.webhooks.steps import Seen, Step
+    from queries import LakeReader
 
 
 def migrate(own: Context, name: str, files: Sequence[Path], asked: Asked) -> list[Table]:
     """The matrix of agreement, its witnesses, and the steps that are done. `name` is WEBHOOK or CONFIGURATION/WEBHOOK."""
+    from pipeline.runs import RunStore
+    from pipeline.stages.webhooks.migration import compare
+    from queries import open_lake
+
+    from .. import replay
+    from ..policies import chosen_policies
+
     configuration, _, webhook = name.rpartition("/")
     policies = chosen_policies(own, list(files), None, None, asked.kubernetes_version)
     plan = replay.plan_of(own, policies, asked.window, asked.kubernetes_version, None, 1)
@@ -49,6 +49,11 @@ def migrate(own: Context, name: str, files: Sequence[Path], asked: Asked) -> lis
 
 def replay_recorded(own: Context, webhook: str, asked: Asked) -> RunPlan:
     """Replay the webhooks that the log shows. Raises InputError if none has this name."""
+    from pipeline.runs import RunKind
+    from pipeline.stages.registry import WEBHOOKS
+    from pipeline.stages.webhooks.model import AsRecorded
+    from queries import open_lake
+
     reader = open_lake(own.lake)
     try:
         hooks = WEBHOOKS.plan(reader, AsRecorded.RULES, asked)
@@ -63,6 +68,11 @@ def replay_recorded(own: Context, webhook: str, asked: Asked) -> RunPlan:
 
 
 def _seen(reader: LakeReader, webhook: str, names: frozenset[str], found: Comparison) -> Seen:
+    from pipeline.replay import policies_as_of
+    from pipeline.stages.webhooks.as_of import configurations_as_of
+    from pipeline.stages.webhooks.migration import denials_since
+    from pipeline.stages.webhooks.steps import seen_at
+
     cluster, last = _end(reader)
     hooks: Sequence[Configuration] = ()
     policies: PolicySet | None = None
@@ -80,6 +90,8 @@ def _seen(reader: LakeReader, webhook: str, names: frozenset[str], found: Compar
 
 
 def _end(reader: LakeReader) -> tuple[str, datetime]:
+    from ingest.counted import counted
+
     rows = reader.connection.execute("SELECT cluster, max(ts) FROM events GROUP BY cluster ORDER BY cluster").fetchall()
     if len(rows) != 1:
         raise InputError(f"the lake has {counted(len(rows), 'cluster')}", "use a lake with one cluster for this question")
@@ -87,6 +99,11 @@ def _end(reader: LakeReader) -> tuple[str, datetime]:
 
 
 def _tables(webhook: str, found: Comparison) -> list[Table]:
+    from api.printing.output import Column, Table
+    from ingest.counted import counted
+    from pipeline.readiness.counting.bounds import upper_bound
+    from pipeline.stages.webhooks.migration import BOTH_DENY, claim
+
     columns = [
         Column("cell"), Column("operation"), Column("resource"), Column("requests", number=True),
         Column("same_message", "SAME MESSAGE", number=True), Column("units", number=True, wide=True),
@@ -113,6 +130,9 @@ def _tables(webhook: str, found: Comparison) -> list[Table]:
 
 
 def _steps_table(seen: Seen) -> Table:
+    from api.printing.output import Column, Table
+    from pipeline.stages.webhooks.steps import steps
+
     number, found = steps(seen)
     columns = [Column("number", "STEP", number=True), Column("name"), Column("done"), Column("missing", prose=True)]
     rows = [list(_step(each)) for each in found]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from api.printing.output import Column, Table
-from ingest.counted import counted
-from pipeline.stages.webhooks.behaviour import Behaviour, Traced
-from pipeline.stages.webhooks.latency import Latency
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from pipeline.stages.webhooks.behaviour import Behaviour, Traced
+    from pipeline.stages.webhooks.latency import Latency
 
 
 def behaviour_table(found: Sequence[Behaviour], traces: Traced) -> Table:
     """What each webhook did, as far as it left a trace."""
+    from api.printing.output import Column, Table
+    from ingest.counted import counted
+
     columns = [
         Column("webhook", may_shorten=True),
         Column("configuration", wide=True),
@@ -42,6 +46,8 @@ def behaviour_table(found: Sequence[Behaviour], traces: Traced) -> Table:
 
 def latency_table(found: Sequence[Latency]) -> Table:
     """The recorded time in webhooks, by phase."""
+    from api.printing.output import Column, Table
+
     columns = [Column(name, number=name != "phase") for name in ("phase", "requests", "p50_ms", "p99_ms", "most_ms")]
     notes = ("the server notes these times only on requests of more than 500 ms: a biased sample of slow requests",)
     return Table("latency", columns, [list(each) for each in found], "Time in all webhooks of a phase, where recorded", notes)

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from api.context import Context
-from api.printing.output import Column, Table
-from pipeline.runs import RunStore
-from pipeline.stages.stage import Asked
-from pipeline.stages.webhooks.without import GivenPolicies, Without, answer, sentences, without
-from queries import open_lake
 
-from .. import replay
-from ..policies import chosen_policies
-from .webhook_migrate import replay_recorded
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from pipeline.stages.stage import Asked
+    from pipeline.stages.webhooks.without import Without
 
 
 def without_webhook(own: Context, name: str, files: Sequence[Path], asked: Asked) -> list[Table]:
     """What a recorded webhook did to requests, and what follows without it. `name` is WEBHOOK or CONFIGURATION/WEBHOOK."""
+    from pipeline.runs import RunStore
+    from pipeline.stages.webhooks.without import GivenPolicies, without
+    from queries import open_lake
+
+    from .. import replay
+    from ..policies import chosen_policies
+    from .webhook_migrate import replay_recorded
+
     configuration, _, webhook = name.rpartition("/")
     store = RunStore(own.lake)
     policies = None
@@ -37,6 +42,9 @@ def without_webhook(own: Context, name: str, files: Sequence[Path], asked: Asked
 
 
 def _tables(webhook: str, found: Without, has_policies: bool) -> list[Table]:
+    from api.printing.output import Column, Table
+    from pipeline.stages.webhooks.without import answer, sentences
+
     effects = [
         Column("fact", prose=True), Column("consequence", prose=True), Column("requests", number=True),
         Column("calls", number=True), Column("mostly", wide=True), Column("example", "AUDIT ID", wide=True),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from api.context import Context
 from ingest.errors import EvidenceError
-from pipeline.replay import Window
-from queries import open_lake
+
+if TYPE_CHECKING:
+    from pipeline.replay import Window
+
 
 _IN_WINDOW = """
     SELECT count(*) FROM (
@@ -19,6 +22,8 @@ _IN_WINDOW = """
 
 def check_window(own: Context, window: Window) -> None:
     """Raise EvidenceError where the lake has no request in a window: its verdicts would rest on nothing."""
+    from queries import open_lake
+
     if window.since is None and window.until is None:
         return
     reader = open_lake(own.lake)

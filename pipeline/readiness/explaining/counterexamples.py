@@ -16,11 +16,9 @@ from ...explaining.redaction import Redaction
 from ...history.reconstruct import NotReplayed
 from ...replay.recall import recall
 from ...request import Known
-from ..model import Counterexample
+from ..model import COUNTEREXAMPLES_MAX, Counterexample
 from ..sql import statement
 from .expression_reads import ExpressionReads
-
-PER_POLICY_MAX = 5
 
 Found: TypeAlias = dict[tuple[str, str | None], tuple[Counterexample, ...]]
 
@@ -31,7 +29,7 @@ def find_counterexamples(
     policies: PolicySet,
     version: tuple[int, int],
     redaction: Redaction,
-    per_policy_max: int = PER_POLICY_MAX,
+    per_policy_max: int = COUNTEREXAMPLES_MAX,
     is_change: bool = False,
 ) -> Found:
     """For each (policy, binding) the latest would-be denials, of one workload and expression each, without credentials.

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 from queries.reach_rules import AUTHORIZER_REASON, DECISION
 
-from ...authorization.authorizer import SUPERUSERS, OtherAuthorizers, answer_of
+from ...authorization.authorizer import SUPERUSERS, answer_of
 from ...authorization.covering import held_rules
 from ...authorization.rbac import Bindings, Opinion, RbacObjects, Rule, Rules, Versions, authorize, keys_of
 from ...cel.library.authorizer import Attributes
 from ...history.event import Event
+from ...other_authorizers import OtherAuthorizers
 from ...request import Known, UserInfo
 from ...runs.verdict import Flip
 from .needs import Ask, Met, Need, NeedKind, meet

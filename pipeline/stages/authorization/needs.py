@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
-from ...authorization.authorizer import SUPERUSERS, OtherAuthorizers, answer
+from ...authorization.authorizer import SUPERUSERS, answer
 from ...authorization.covering import Escalation, held_rules, may_grant, rules_at
 from ...authorization.rbac import REDACTED_USER, Bindings, RbacObjects, Rules, Versions, authorize
 from ...cel.library.authorizer import Attributes
+from ...other_authorizers import OtherAuthorizers
 from ...request import Known, Unknown, UserInfo
 
 

@@ -15,10 +15,10 @@ from typing import Any
 
 from queries import LakeReader
 
-from ...authorization.authorizer import NODE_PREFIX, NODES, OtherAuthorizers
 from ...authorization.node import node_opinion
 from ...cel.library.authorizer import Answer, Attributes
 from ...history.event import decode_json
+from ...other_authorizers import NODE_PREFIX, NODES, OtherAuthorizers
 from .needs import Ask
 from .sql import statement
 

@@ -23,6 +23,7 @@ from ...request import Object, Unknown
 from .asked import Question
 from .judging import recorded_of
 from .overlay import NoRbac, Proposal
+from .stack_model import Place, StackModel
 from .unused import GrantedRule, Use, granted_rules
 from .used_rights import was_allowed
 
@@ -44,15 +45,6 @@ _EXEMPT = frozenset(
     }
 )
 _READS = frozenset({"get", "list", "watch"})
-
-
-class StackModel(StrEnum):
-    """Which rights a stack gets."""
-
-    STACK_2019 = "stack-2019"
-    STACK_2019_FIGURE = "stack-2019-figure"
-    STACK_2020 = "stack-2020"
-    CROSSPLANE_1 = "crossplane-1"
 
 
 class StackKind(NamedTuple):
@@ -179,17 +171,6 @@ def _rules(stack: Stack, model: StackModel) -> Iterator[Object]:
 
 def _rule(groups: list[str], resources: list[str], verbs: list[str]) -> Object:
     return {"apiGroups": groups, "resources": resources, "verbs": verbs}
-
-
-class Place(StrEnum):
-    """Where a request of a stack went."""
-
-    INSIDE = "inside"
-    BREACH = "breach"  # outside of the stack's namespace, and allowed
-    ATTEMPT = "attempt"  # outside, and forbidden
-    EXEMPT = "exempt"  # discovery, health, and reviews about itself
-    CLUSTER_STACK = "cluster-stack"  # a stack of the whole cluster has no outside
-    UNKNOWN = "unknown"  # the log shows no question, or no answer to it
 
 
 class Severity(StrEnum):

@@ -18,8 +18,9 @@ from pipeline.manifests.files import manifests_of
 from pipeline.runs import RunKind, RunStore
 from pipeline.runs.export import export
 from pipeline.runs.flips import count_flips, flips
+from pipeline.stages import names
 from pipeline.stages.assign import assign
-from pipeline.stages.registry import STAGES, VALIDATING, stage_of
+from pipeline.stages.registry import DEFAULT, STAGES, VALIDATING, stage_of
 from pipeline.stages.stage import Asked
 from queries import open_lake
 from tests.recording import Log, deployment, take_in
@@ -37,6 +38,11 @@ def loaded() -> ModuleType:
 
 
 TOY: Any = loaded().Toy()
+
+
+def test_options_name_the_stages_of_the_registry() -> None:
+    assert DEFAULT.name == names.DEFAULT
+    assert list(names.IN_LOG) == [stage.name for stage in STAGES if stage.readiness.in_log]
 
 
 @pytest.fixture
