@@ -41,7 +41,7 @@ left_open.watch()
 # How long an example takes is the machine's affair: a busy one is not a failure. The examples are those of the test's own text, so
 # that a change is judged by what it changes. `make search` draws others each time.
 settings.register_profile("hindcast", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
-settings.register_profile("search", settings.get_profile("hindcast"), derandomize=False, max_examples=500)
+settings.register_profile("search", settings.get_profile("hindcast"), derandomize=False, max_examples=2_000)
 settings.load_profile("hindcast")
 
 # The seconds of each test file ("*") and of its long tests, as `make seconds` measured them; no test's result depends on them.

@@ -33,6 +33,7 @@ from queries.ledger import Severity
 from queries.reach_rules import CONNECT_SUBRESOURCES
 from queries.rows import Loss
 from tests.deploy.schemas import faults
+from tests.drawing import MANY
 from tests.yaml_text import load_yaml
 
 POLICIES = Path(__file__).parents[2] / "api" / "demo" / "policies"
@@ -233,7 +234,7 @@ def policy_of(rules: list[dict[str, Any]], **spec: Any) -> str:
     return yaml.safe_dump(head | {"spec": spec})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=MANY, deadline=None)
 @given(rules=st.lists(RULES, min_size=1, max_size=2))
 def test_the_audit_policy_for_given_policies_covers_all_that_they_match(rules: list[dict[str, Any]]) -> None:
     policies = parse_policy_set([("p.yaml", policy_of(rules))])

@@ -17,6 +17,7 @@ from ingest.sources.files import ingest_files
 from ingest.sources.snapshot import ingest_snapshot
 from ingest.sources.snapshot_content import snapshot_content
 from queries import open_lake
+from tests.sharing import shared_lake
 
 
 @pytest.fixture(scope="session")
@@ -33,22 +34,28 @@ def shared() -> Path:
 @pytest.fixture(scope="session")
 def recorded_lake(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A lake with the whole audit log of control-plane-a, and the snapshot from before its first policy. Cluster `lab`."""
-    source = shared / "data" / "control-plane-a"
-    lake = Lake.create(tmp_path_factory.mktemp("recorded") / "lake")
-    ingest_files(lake, [source / "audit.jsonl.zst"], "lab", received_ts=0.0)
-    snapshot = source / "snapshots" / "1-before-policies"
-    ingest_snapshot(lake, [snapshot], "lab", datetime.fromtimestamp(_taken_at(snapshot / "namespaces.json.zst"), UTC))
-    lake.close()
-    return lake.path
+
+    def make(path: Path) -> None:
+        source = shared / "data" / "control-plane-a"
+        lake = Lake.create(path)
+        ingest_files(lake, [source / "audit.jsonl.zst"], "lab", received_ts=0.0)
+        snapshot = source / "snapshots" / "1-before-policies"
+        ingest_snapshot(lake, [snapshot], "lab", datetime.fromtimestamp(_taken_at(snapshot / "namespaces.json.zst"), UTC))
+        lake.close()
+
+    return shared_lake(tmp_path_factory, "recorded", make)
 
 
 @pytest.fixture(scope="session")
 def log_alone_lake(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A lake with the whole audit log of control-plane-a, and no snapshot. Cluster `lab`."""
-    lake = Lake.create(tmp_path_factory.mktemp("log_alone") / "lake")
-    ingest_files(lake, [shared / "data" / "control-plane-a" / "audit.jsonl.zst"], "lab", received_ts=0.0)
-    lake.close()
-    return lake.path
+
+    def make(path: Path) -> None:
+        lake = Lake.create(path)
+        ingest_files(lake, [shared / "data" / "control-plane-a" / "audit.jsonl.zst"], "lab", received_ts=0.0)
+        lake.close()
+
+    return shared_lake(tmp_path_factory, "log_alone", make)
 
 
 @pytest.fixture(scope="session")
@@ -57,29 +64,35 @@ def last_snapshot_lake(shared: Path, tmp_path_factory: pytest.TempPathFactory) -
 
     The snapshot is a copy with fresh times, so its own content and the log tell when it was taken.
     """
-    source = shared / "data" / "control-plane-a"
-    lake = Lake.create(tmp_path_factory.mktemp("last_snapshot") / "lake")
-    ingest_files(lake, [source / "audit.jsonl.zst"], "lab", received_ts=0.0)
-    snapshot = [source / "snapshots" / "5-end"]
-    with closing(open_lake(lake.path)) as reader:
-        now = datetime.now(UTC)
-        taken = time_taken(reader, "lab", snapshot_content(lake, snapshot, "lab", now), None, now)
-    assert abs(taken.moment.timestamp() - _taken_at(snapshot[0] / "namespaces.json.zst")) < 2
-    ingest_snapshot(lake, snapshot, "lab", taken.moment)
-    lake.close()
-    return lake.path
+
+    def make(path: Path) -> None:
+        source = shared / "data" / "control-plane-a"
+        lake = Lake.create(path)
+        ingest_files(lake, [source / "audit.jsonl.zst"], "lab", received_ts=0.0)
+        snapshot = [source / "snapshots" / "5-end"]
+        with closing(open_lake(lake.path)) as reader:
+            now = datetime.now(UTC)
+            taken = time_taken(reader, "lab", snapshot_content(lake, snapshot, "lab", now), None, now)
+        assert abs(taken.moment.timestamp() - _taken_at(snapshot[0] / "namespaces.json.zst")) < 2
+        ingest_snapshot(lake, snapshot, "lab", taken.moment)
+        lake.close()
+
+    return shared_lake(tmp_path_factory, "last_snapshot", make)
 
 
 @pytest.fixture(scope="session")
 def story_lake(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A lake with the whole audit log of rbac-a and the snapshots from before and after its story. Cluster `lab`."""
-    source = shared / "data" / "rbac-a"
-    lake = Lake.create(tmp_path_factory.mktemp("story") / "lake")
-    ingest_files(lake, [source / "audit.jsonl.zst"], "lab", received_ts=0.0)
-    for snapshot in (source / "snapshots" / "before", source / "snapshots" / "after"):
-        ingest_snapshot(lake, [snapshot], "lab", datetime.fromtimestamp(_taken_at(snapshot / "namespaces.json.zst"), UTC))
-    lake.close()
-    return lake.path
+
+    def make(path: Path) -> None:
+        source = shared / "data" / "rbac-a"
+        lake = Lake.create(path)
+        ingest_files(lake, [source / "audit.jsonl.zst"], "lab", received_ts=0.0)
+        for snapshot in (source / "snapshots" / "before", source / "snapshots" / "after"):
+            ingest_snapshot(lake, [snapshot], "lab", datetime.fromtimestamp(_taken_at(snapshot / "namespaces.json.zst"), UTC))
+        lake.close()
+
+    return shared_lake(tmp_path_factory, "story", make)
 
 
 def _taken_at(listed: Path) -> float:

@@ -25,6 +25,7 @@ from ingest.sources.envelopes import expand
 from ingest.sources.files import IngestSummary, ingest_files
 from ingest.sources.forms import form_of
 from ingest.sources.yaml_events import yaml_lines
+from tests.drawing import MANY
 
 from .form_writers import WRITERS
 
@@ -154,7 +155,7 @@ def test_values_do_not_depend_on_where_blocks_end(name: str, data: st.DataObject
 
 
 @given(st.sampled_from(sorted(WRITERS)), st.integers(0, 10_000), st.binary(max_size=8))
-@settings(max_examples=150)
+@settings(max_examples=MANY)
 def test_damage_ends_no_reading(name: str, at: int, junk: bytes) -> None:
     content = WRITERS[name](LINES[:3])
     content = content[: at % len(content)] + junk + content[at % len(content) + len(junk) :]

@@ -17,6 +17,7 @@ from ingest.redaction.forms import clean_text, may_hold_by_form
 from ingest.redaction.key import load_or_create_key
 from ingest.redaction.redact import ANNOTATION, DEFAULT_RESOURCES, Redactor
 from ingest.redaction.uris import clean_uri, uri_needs_a_look
+from tests.drawing import MANY
 
 POSTS = Path(__file__).parents[1] / "cases" / "posts"
 SECRET = "c3VwZXItc2VjcmV0"
@@ -108,7 +109,7 @@ def test_escapes_and_foreign_values_hide_no_secret() -> None:
     assert SECRET.encode() not in Redactor().apply(decoy)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=MANY, deadline=None)
 @given(st.permutations(list(event())), st.sampled_from(["secrets", "pods", "tokenreviews"]), st.booleans())
 def test_the_fast_path_decides_as_the_slow_one(order: list[str], resource: str, compact: bool) -> None:
     whole = event(objectRef=ref(resource))
@@ -181,7 +182,7 @@ _FORMS = [
 _FORMS += ["-----BEGIN PRIVATE KEY-----", "-----begin private key-----", " ", "/", "\n", "x" * 20, "é", "K"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=MANY, deadline=None)
 @given(st.lists(st.sampled_from(_FORMS), max_size=8).map("".join))
 def test_no_text_is_passed_over_that_holds_a_credential(text: str) -> None:
     if clean_text(text) != text:

@@ -30,6 +30,7 @@ from ingest.spooling.spool import Spool, sealed_segments
 from pipeline.history.event import Event
 from pipeline.history.outcome import outcome_of
 from tests.canaries import CANARY, CASES, EVENTS, ODD, PATHS, assert_clean, build, contents, raw
+from tests.drawing import MANY
 
 DEMO_LOG = Path(__file__).parents[2] / "api/demo/audit.jsonl.zst"
 AT = datetime(2026, 11, 1, tzinfo=UTC)
@@ -233,7 +234,7 @@ WORDS = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=MANY, deadline=None)
 @given(st.sampled_from(PLACES), st.lists(st.sampled_from(WORDS), max_size=4), st.lists(st.sampled_from(WORDS), max_size=4))
 def test_no_byte_of_a_secret_is_kept_wherever_it_stands(place: tuple[Any, ...], before: list[str], after: list[str]) -> None:
     event = json.loads(json.dumps(SECRET_EVENT))
@@ -290,7 +291,7 @@ def events(draw: st.DrawFn) -> bytes:
     return line.replace(b"&", b"\\u0026").replace(b"<", b"\\u003c").replace(b">", b"\\u003e")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=MANY, deadline=None)
 @given(st.lists(events(), min_size=1, max_size=4))
 def test_nothing_that_would_change_passes_undecoded(lines: list[bytes]) -> None:
     """One redactor takes them all, because it remembers parts of those before."""

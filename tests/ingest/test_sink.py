@@ -27,6 +27,7 @@ from ingest.sink import REFUSALS, Accepted, DigestWindow, Refused, Sink, is_clus
 from ingest.sink_limits import SinkLimits
 from ingest.spooling.segment import Batch
 from ingest.spooling.spool import Spool, read_segment, sealed_segments
+from tests.drawing import MANY
 
 POSTS = Path(__file__).parents[1] / "cases" / "posts"
 
@@ -200,7 +201,7 @@ def test_strings_without_end_are_gone_through_once() -> None:
             parse_event_list(event_list([odd]), 100_000)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=MANY, deadline=None)
 @given(st.data())
 def test_no_bytes_crash_the_parser_and_none_cost_a_neighbour(data: st.DataObject) -> None:
     odd = data.draw(
@@ -222,7 +223,7 @@ def test_no_bytes_crash_the_parser_and_none_cost_a_neighbour(data: st.DataObject
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=MANY, deadline=None)
 @given(
     st.binary(max_size=300)
     | st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.lists(inner)).map(repr).map(str.encode)

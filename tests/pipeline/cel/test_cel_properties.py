@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from pipeline.cel import CelError, CompileError, Environment, Program, Unknown
 from pipeline.cel.projection import decoder
 from pipeline.cel.types import DYN
+from tests.drawing import MANY
 
 ENVIRONMENT = Environment((1, 36), {"object": DYN, "params": DYN})
 NEWEST = Environment((1, 37), {"object": DYN, "params": DYN})
-RELAXED = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+RELAXED = settings(max_examples=MANY, deadline=None, suppress_health_check=list(HealthCheck))
 
 # -- expressions, as text
 
@@ -234,7 +235,7 @@ ODDITIES = ("\ud800", "\x00", "é", "`a`", "\\", '"', "'''", "&&", "||", "==", "
 TOKENS = st.sampled_from([*WORDS, *ODDITIES, *"+-*/%<>=!&|?:.,()[]{}"])
 
 
-@settings(RELAXED, max_examples=400)
+@settings(RELAXED, max_examples=MANY)
 @given(st.lists(TOKENS, max_size=14).map("".join), JSON)
 def test_no_text_breaks_the_compiler_or_the_evaluator(text: str, value: Any) -> None:
     try:

@@ -26,6 +26,7 @@ from pipeline.cel.types import (
     parameter,
 )
 from pipeline.cel.versions import release
+from tests.drawing import MANY
 from tests.yaml_text import load_yaml
 
 CASES = Path(__file__).parents[2] / "cases" / "cel" / "check"
@@ -183,7 +184,7 @@ def compiled(expression: str) -> Program | CompileError:
         return refusal
 
 
-@settings(max_examples=300)
+@settings(max_examples=MANY)
 @given(EXPRESSIONS)
 def test_every_expression_has_a_type_or_issues(expression: str) -> None:
     """Nothing but CompileError comes out, every issue points into the text, and nothing of a type is left open."""
@@ -195,7 +196,7 @@ def test_every_expression_has_a_type_or_issues(expression: str) -> None:
         assert not has_parameter(found.result_type)
 
 
-@settings(max_examples=200)
+@settings(max_examples=MANY)
 @given(st.text(max_size=30))
 def test_any_text_compiles_or_is_refused(text: str) -> None:
     found = compiled(text)

@@ -21,6 +21,7 @@ from pipeline.cel.library.authorizer import Answer, Authorizer, GroupCheck, Path
 from pipeline.cel.library.formats import RULES, formats
 from pipeline.cel.library.gotext import quote
 from pipeline.cel.values import INT_MAX, INT_MIN, NONE, CelError, Duration, Optional, Timestamp, UInt, Unknown, Value
+from tests.drawing import MANY
 
 ALLOWED = Authorizer(lambda attributes: Answer(True))
 FUNCTIONS = [function for library in LIBRARIES for function in library.functions]
@@ -96,7 +97,7 @@ def calls() -> st.SearchStrategy[tuple[Function, tuple[Value, ...]]]:
     return st.sampled_from([(function, overload) for function in FUNCTIONS for overload in function.overloads]).flatmap(of)
 
 
-@settings(max_examples=1500, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=MANY, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(calls())
 def test_a_call_gives_a_value_or_a_cel_error_and_costs_something_known(call: tuple[Function, tuple[Value, ...]]) -> None:
     function, arguments = call

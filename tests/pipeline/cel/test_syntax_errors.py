@@ -14,6 +14,7 @@ from pipeline.cel.syntax.automaton import adaptive_decisions, build_automaton
 from pipeline.cel.syntax.error_grammar import rules
 from pipeline.cel.syntax.errors import LENGTH_MAX, syntax_errors
 from pipeline.cel.syntax.tokens import Vocabulary
+from tests.drawing import MANY
 from tests.yaml_text import load_yaml
 
 WRONG = load_yaml((Path(__file__).parents[2] / "cases" / "cel" / "syntax_errors.yaml").read_text(encoding="utf-8"))
@@ -57,7 +58,7 @@ def test_one_token_decides_unless_alternatives_begin_alike_or_ask_for_a_preceden
     assert {list(named)[state.ruleIndex] for state in states} == {"relation", "calc", "member"} | alike
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=MANY, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(
         st.sampled_from([*"()[]{}.,:?+-!<>=&|'`\"\n ab1", "&&", "||", "==", " in ", "true", "0x", "'a'", ".a"]), max_size=12

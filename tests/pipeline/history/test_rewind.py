@@ -20,6 +20,7 @@ from pipeline.history.versions import LogVersions
 from pipeline.history.world import LogHistory
 from pipeline.history.writes import record
 from pipeline.request import Grade, Known, Unknown
+from tests.drawing import MANY
 
 START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 SUCCESS = {"kind": "Status", "apiVersion": "v1", "status": "Success"}
@@ -322,7 +323,7 @@ STEPS = st.lists(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=MANY, deadline=None)
 @given(before=STEPS, during=STEPS)
 def test_a_first_and_a_last_snapshot_never_contradict_each_other_nor_the_truth(write: Write, before: Any, during: Any) -> None:
     story = Story(write)

@@ -12,6 +12,7 @@ from pipeline.stages.schema.props import props_of
 from pipeline.stages.schema.pruning import drop_nulls, prune, set_defaults
 from pipeline.stages.schema.quick import tidy_check
 from pipeline.stages.schema.values import Validator
+from tests.drawing import MANY
 
 NAMES = st.sampled_from(["a", "b", "c"])
 SCALARS = st.sampled_from([None, True, False, 0, 1, 2, -1, 2**40, 1.0, 1.5, "", "a", "ab", "2024-01-02", "10.0.0.1"])
@@ -82,7 +83,7 @@ def with_more(schema: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[di
 SCHEMAS = st.recursive(with_more(TEXT | NUMBER | PLAIN), nested, max_leaves=8)
 
 
-@settings(max_examples=300)
+@settings(max_examples=MANY)
 @given(SCHEMAS, VALUES)
 def test_a_value_that_passes_has_no_error(schema: dict[str, Any], value: Any) -> None:
     validator = Validator(props_of(schema))
@@ -90,7 +91,7 @@ def test_a_value_that_passes_has_no_error(schema: dict[str, Any], value: Any) ->
         assert not validator._check(value, "", None).findings
 
 
-@settings(max_examples=300)
+@settings(max_examples=MANY)
 @given(st.dictionaries(NAMES, SCHEMAS, max_size=3), st.dictionaries(NAMES, VALUES, max_size=3))
 def test_a_tidy_object_stays_as_it_is(fields: dict[str, Any], value: dict[str, Any]) -> None:
     schema = props_of({"type": "object", "properties": fields})
