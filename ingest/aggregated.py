@@ -47,8 +47,8 @@ _SAME = ("audit_id", "stage", "verb", "request_uri", "code", "api_group", "resou
 _USER = ("user_name", "user_uid", "user_groups", "user_extra", "impersonated_user")
 # The remarks of ingestion on an event that had a body.
 _BODY_GONE = frozenset({"truncated", "objects_expired"})
-# Annotations about the outer event alone: Hindcast's remarks, and how long the server took.
-_OWN = ("hindcast/", "apiserver.latency.k8s.io/")
+# Annotations about the outer event alone: how long the server took.
+_OWN = ("apiserver.latency.k8s.io/",)
 
 Row = dict[str, Any]
 

@@ -22,6 +22,7 @@ from typing import IO, Any
 
 from .errors import LakeError
 from .eventlist import BadItem, NotAnEventListError, TooMuchError, parse_event_list
+from .notes import sealed
 from .redaction.redact import Redactor
 from .sources.reviews import event_of_review
 
@@ -37,7 +38,7 @@ _LENGTH = struct.Struct("<Q")
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The events of a list as they may be written to disk; `redacted` counts those from which credentials were removed."""
+    """The sealed events of a list as they may be written to disk; `redacted` counts those from which credentials were removed."""
 
     lines: list[bytes]
     bad: list[BadItem]
@@ -47,12 +48,14 @@ class Taken:
 def take_apart(body: bytes | bytearray, items_max: int | None, redactor: Redactor | None) -> Taken:
     """Take a POST body apart in this process. Raises NotAnEventListError and TooMuchError."""
     events = parse_event_list(body, items_max)
+    foreign = [sealed(line) for line in events.lines]
+    bad = [BadItem(sealed(item.raw), item.reason) for item in events.bad]
     if redactor is None:
-        return Taken(events.lines, events.bad, 0)
-    lines = [redactor.apply(line) for line in events.lines]
+        return Taken(foreign, bad, 0)
+    lines = [redactor.apply(line) for line in foreign]
     # apply returns the same object when it removed nothing.
-    redacted = sum(before is not after for before, after in zip(events.lines, lines, strict=True))
-    return Taken(lines, [BadItem(redactor.apply(item.raw), item.reason) for item in events.bad], redacted)
+    redacted = sum(before is not after for before, after in zip(foreign, lines, strict=True))
+    return Taken(lines, [BadItem(redactor.apply(item.raw), item.reason) for item in bad], redacted)
 
 
 def take_review(body: bytes | bytearray, received_ts: float, redactor: Redactor | None) -> Taken:

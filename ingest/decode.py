@@ -19,13 +19,11 @@ import pyarrow as pa
 
 from .event import ABSENT, FIELDS, VALIDATION_FAILURE, Event, Failure, LenientEvent, ObjectRef, OldMetadata, Person, Status, User
 from .nesting import nests_too_deep
-from .redaction.redact import ANNOTATION as REDACTED
+from .notes import REDACTED, REVIEW, TRANSLATED, parted
 from .redaction.redact import tells_of_request
-from .reviewed import REVIEWED
+from .reviewed import MEMBERS, REVIEWED
 from .schema import EVENTS
 from .server.paths import resource_path
-from .sources.gke import ANNOTATION as TRANSLATED
-from .sources.reviews import ANNOTATION as REVIEW
 
 _strict = msgspec.json.Decoder(Event)
 _lenient = msgspec.json.Decoder(LenientEvent)
@@ -103,7 +101,7 @@ def paused_collector() -> Iterator[None]:
 # The order of the values that _row returns. The rest of schema.EVENTS is the same for a whole batch.
 _ROW = tuple(name for name in EVENTS.names if name not in ("cluster", "ingest_ts", "ingest_source"))
 # These hold bytes of the line itself, which _row has found to be UTF-8; they become text without a second check.
-_RAW = frozenset(("user_extra", "impersonated_user", "request_object", "response_object", "extra"))
+_RAW = frozenset(("user_extra", "impersonated_user", "request_object", "response_object", "extra", "review"))
 
 
 def _row(line: bytes) -> tuple[Any, ...]:
@@ -125,7 +123,8 @@ def _row(line: bytes) -> tuple[Any, ...]:
     code = status.code
     if code is not None and code not in _INT32:
         raise NotAnEventError(f"responseStatus.code {code} is not an HTTP status")
-    annotations = event.annotations
+    annotations, notes = parted(event.annotations) if event.annotations else ({}, {})
+    extra, review = _review(extra, notes)
     return (
         event.audit_id,
         event.stage,
@@ -152,13 +151,24 @@ def _row(line: bytes) -> tuple[Any, ...]:
         code,
         status.reason,
         status.message,
-        tuple(annotations.items()) if annotations else (),
-        _annotated(annotations, flags) if annotations else (),
+        tuple(annotations.items()),
+        tuple(notes.items()),
+        _annotated(annotations, notes, flags) if annotations or notes else (),
         _object(event.request_object, flags),
         _object(event.response_object, flags),
         extra,
+        review,
         flags,
     )
+
+
+def _review(extra: bytes | None, notes: dict[str, str]) -> tuple[bytes | None, bytes | None]:
+    """The fields without a column, and those of a review that Hindcast made into an event. Of any other event they are its own."""
+    if extra is None or REVIEW not in notes:
+        return extra, None
+    fields = _fields.decode(extra)
+    own = {name: fields.pop(name) for name in MEMBERS if name in fields}
+    return _encoder.encode(fields) if fields else None, _encoder.encode(own)
 
 
 def _reference(event: Event) -> ObjectRef:
@@ -289,15 +299,15 @@ def _object(raw: msgspec.Raw, flags: list[str]) -> bytes | None:
     return data
 
 
-def _annotated(annotations: dict[str, str], flags: list[str]) -> list[dict[str, Any]] | tuple[()]:
-    """The policy failures that the annotations report; also sets the flags for other annotations."""
+def _annotated(annotations: dict[str, str], notes: dict[str, str], flags: list[str]) -> list[dict[str, Any]] | tuple[()]:
+    """The policy failures that the annotations report; also sets the flags for other annotations and for notes."""
     if annotations.get("audit.k8s.io/truncated") == "true":
         flags.append("truncated")
-    if REDACTED in annotations and tells_of_request(annotations[REDACTED]):
+    if REDACTED in notes and tells_of_request(notes[REDACTED]):
         flags.append("redacted")
-    if TRANSLATED in annotations:
+    if TRANSLATED in notes:
         flags.append("translated")
-    if REVIEW in annotations:
+    if REVIEW in notes:
         flags.append(REVIEWED)
     text = annotations.get(VALIDATION_FAILURE)
     if text is None:

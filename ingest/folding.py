@@ -17,7 +17,6 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from .aggregated import BUILT_IN_GROUPS, IN_URI, SHARED_MAX, Folding, Row, candidates, fold_table, repeated, without
 from .engine import engine_cursor
@@ -25,6 +24,7 @@ from .lake import Lake
 from .lake_writer import LakeWriter
 from .maintain import Compacted, DamagedFileError, compact_unit, refuse_damaged
 from .manifest import DataFile
+from .old_rows import read_events
 from .published.target import is_url
 from .reviewed import CONNECTS, LONGEST, REVIEWED, WRITES, joined
 
@@ -145,7 +145,7 @@ class Folder:
             refuse_damaged(self._writer.lake, file)
         except DamagedFileError:
             return None
-        return pq.read_table(Path(self._writer.lake.path) / file.path, partitioning=None)
+        return read_events(Path(self._writer.lake.path) / file.path)
 
     def _rewrite(self, file: DataFile, table: pa.Table, leaving: Sequence[int], found: Folded) -> None:
         if not leaving:
@@ -232,7 +232,7 @@ def unfolded(lake: Lake) -> Iterator[tuple[list[DataFile], int]]:
         if not sharing:
             continue
         try:
-            table = pa.concat_tables([pq.read_table(place, partitioning=None) for place in sharing])
+            table = pa.concat_tables([read_events(Path(place)) for place in sharing])
         except (OSError, pa.ArrowInvalid):
             continue  # damaged where the question did not look
         if left_out := table.num_rows - fold_table(table).num_rows:

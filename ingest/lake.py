@@ -129,6 +129,7 @@ class Lake:
                 raise LakeError(
                     f"{self.path}: another process is writing to this lake", "wait for it, or let `hindcast serve` do the work"
                 ) from error
+            self.manifest.upgrade()
             writer = LakeWriter(self)
             writer.sweep()
             yield writer

@@ -38,6 +38,8 @@ class LakeWriter:
         Raises LakeError when the disk cannot take them; the earlier content is untouched.
         """
         column = time_column(kind)
+        if table.num_rows and pc.unique(table["cluster"]).to_pylist() != [cluster]:
+            raise AssertionError(f"rows of another cluster among those of {cluster!r}")
         days = pc.cast(pc.floor_temporal(table[column], unit="day"), pa.date32())
         found = sorted(day for day in pc.unique(days).to_pylist() if day is not None)
         written: list[DataFile] = []

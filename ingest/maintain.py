@@ -20,7 +20,8 @@ from .errors import LakeError
 from .holds import oldest_hold
 from .lake import Lake, file_digest
 from .lake_writer import LakeWriter
-from .manifest import DataFile
+from .manifest import OLD_ROWS, DataFile
+from .old_rows import is_old, read_events
 from .published.target import is_url, open_object, size_of
 from .schema import EVENT_KEY, SORT_ORDER
 
@@ -77,7 +78,7 @@ def compact(
     damaged: list[DamagedFileError] = []
     for unit in _units(writer.lake, damaged):
         is_over = unit[0].dt < today and (len(unit) > 1 or not unit[0].compacted)
-        if len(unit) >= files_min or is_over:
+        if len(unit) >= files_min or is_over or _has_old_rows(writer.lake, unit):
             try:
                 compact_unit(writer, unit, now_ts, done)
             except DamagedFileError as error:
@@ -87,7 +88,16 @@ def compact(
                 break
     if damaged:
         raise damaged[0]
+    if done.is_whole and writer.lake.manifest.has_old_rows and not _has_old_rows(writer.lake, writer.lake.manifest.files("events")):
+        writer.commit(props={OLD_ROWS: None})
     return done
+
+
+def _has_old_rows(lake: Lake, files: Sequence[DataFile]) -> bool:
+    """Whether some of these files are of format 1, which had the notes among the annotations; see old_rows.py."""
+    if not lake.manifest.has_old_rows:
+        return False
+    return any(file.kind == "events" and not is_url(file.path) and is_old(str(lake.path / file.path)) for file in files)
 
 
 def remove_retired(writer: LakeWriter, now_ts: float, grace_seconds: float = GRACE_SECONDS) -> int:
@@ -133,7 +143,10 @@ def _units(lake: Lake, damaged: list[DamagedFileError]) -> Iterator[list[DataFil
         rows = size_bytes = 0
         for file in day:
             if file.compacted and file.rows >= UNIT_ROWS_MAX // 2:
-                continue  # Large enough already; merging it again and again would rewrite the day many times.
+                # Large enough already; merging it again and again would rewrite the day many times.
+                if _has_old_rows(lake, [file]):
+                    yield [file]
+                continue
             try:
                 file_bytes = _uncompressed_bytes(lake.path / file.path)
             except DamagedFileError as error:
@@ -154,7 +167,7 @@ def compact_unit(writer: LakeWriter, unit: list[DataFile], now_ts: float, done: 
     lake = writer.lake
     for file in unit:
         refuse_damaged(lake, file)
-    table = pa.concat_tables([pq.read_table(lake.path / file.path, partitioning=None) for file in unit])
+    table = pa.concat_tables([read_events(lake.path / file.path) for file in unit])
     kind = unit[0].kind
     once = _once(table, _KEY[kind])
     if kind == "events":

@@ -20,7 +20,11 @@ from .inside import inside
 from .manifest_check import check_file, check_journal, check_schema, location_shown
 from .sources.place import Place
 
-MANIFEST_VERSION = 1
+MANIFEST_VERSION = 2
+# Lakes of this version are read; the next writer makes them of today's. Their rows are read as old_rows.py says.
+_BEFORE_NOTES = 1
+# The property of a lake that may have files of format 1.
+OLD_ROWS = "old_rows"
 # The URL of the published lake that a folder shows.
 PUBLISHED = "published"
 _EXPANDED = "*?[]"
@@ -119,11 +123,26 @@ class Manifest:
     def _check_version(self, path: Path) -> None:
         """A read-only open, because a reader must not wait for a writer."""
         found = self._connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone() if self._has_tables() else None
-        if found != (str(MANIFEST_VERSION),):
+        if found not in ((str(MANIFEST_VERSION),), (str(_BEFORE_NOTES),)):
             raise LakeError(
                 f"{path.parent}: the lake has version {found[0] if found else 'none'}, this program reads {MANIFEST_VERSION}",
                 "use the program that wrote it, or ingest into a new lake",
             )
+
+    def upgrade(self) -> None:
+        """Make a lake of format 1 one of today's, so that a program which does not know the notes refuses it."""
+        if self._version() == str(_BEFORE_NOTES):
+            with self.transaction():
+                self._connection.execute("UPDATE meta SET value = ? WHERE key = 'version'", (str(MANIFEST_VERSION),))
+                self._connection.execute("INSERT OR REPLACE INTO props VALUES (?, '1')", (OLD_ROWS,))
+
+    @property
+    def has_old_rows(self) -> bool:
+        """Whether files may be of format 1."""
+        return self._version() == str(_BEFORE_NOTES) or self.prop(OLD_ROWS) is not None
+
+    def _version(self) -> str:
+        return str(self._connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()[0])
 
     def _has_tables(self) -> bool:
         return self._connection.execute("SELECT name FROM sqlite_master WHERE name = 'meta'").fetchone() is not None

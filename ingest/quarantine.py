@@ -1,8 +1,9 @@
 """Keeps input that is not an event byte for byte with the reason, so that no evidence is lost and no batch waits for it.
 
-    quarantine/SOURCE-NAME.jsonl.zst   one JSON object a line: {source, cluster, received_ts, reason, text | base64}
+    quarantine/SOURCE-NAME.jsonl.zst   one JSON object a line: {source, cluster, received_ts, reason, sealed, text | base64}
 
-`text` holds the bytes where they are UTF-8; `base64` holds them where they are not.
+`sealed` says that foreign annotations were escaped (ingest/notes.py), as older versions did not. `text` holds the bytes where they
+are UTF-8; `base64` holds them where they are not.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class Quarantined:
     received_ts: float
     reason: str
     raw: bytes
+    sealed: bool = False
 
 
 def write_quarantine(directory: Path, records: Iterable[Quarantined], name: str = "") -> Path:
@@ -86,7 +88,7 @@ def read_records(path: Path) -> list[Quarantined]:
 
 def _record(row: dict[str, Any]) -> Quarantined:
     raw = base64.b64decode(row["base64"]) if "base64" in row else row["text"].encode()
-    return Quarantined(row["source"], row["cluster"], row["received_ts"], row["reason"], raw)
+    return Quarantined(row["source"], row["cluster"], row["received_ts"], row["reason"], raw, row.get("sealed") is True)
 
 
 def read_quarantine(directory: Path) -> list[Quarantined]:
@@ -124,6 +126,8 @@ def _row(record: Quarantined) -> dict[str, object]:
         "received_ts": record.received_ts,
         "reason": record.reason,
     }
+    if record.sealed:
+        row["sealed"] = True
     try:
         row["text"] = record.raw.decode("utf-8")
     except UnicodeDecodeError:

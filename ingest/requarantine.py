@@ -11,6 +11,7 @@ from pathlib import Path
 from .decode import decode_events
 from .errors import LakeError
 from .lake import Lake
+from .notes import sealed
 from .quarantine import Quarantined, read_records, write_quarantine
 from .redaction.redact import Redactor
 from .sources.envelopes import expand
@@ -60,7 +61,9 @@ def _sorted_out(records: Sequence[Quarantined], cleaned: Callable[[bytes], bytes
     accepted: list[bytes] = []
     refused: list[Quarantined] = []
     for record in records:
-        events = [cleaned(event) for event in expand(record.raw).events]
+        found = expand(record.raw).events
+        # A record is sealed as it stands; what lies in an envelope is not.
+        events = [cleaned(event if record.sealed and event == record.raw else sealed(event)) for event in found]
         decoded = decode_events(events, record.cluster or "default", datetime.fromtimestamp(record.received_ts, UTC), record.source)
         if events and not decoded.rejected:
             accepted += events

@@ -22,6 +22,7 @@ from .lake import Lake
 from .lake_writer import LakeWriter
 from .maintain import read_footer, refuse_damaged
 from .manifest import DataFile
+from .old_rows import read_events
 from .reviewed import OBJECTS_EXPIRED, REVIEWED
 
 # After so long without events, a day counts as present only if so many days of events follow: a clock may have jumped.
@@ -112,7 +113,7 @@ def expire_objects(writer: LakeWriter, before: date, now_ts: float) -> Expired:
     saved_bytes = 0
     for file in old:
         refuse_damaged(writer.lake, file)
-        table = pq.read_table(writer.lake.path / file.path, partitioning=None)
+        table = read_events(writer.lake.path / file.path)
         written = writer.write("events", file.cluster, _without_bodies(table), compacted=bool(file.compacted))
         writer.commit(written, [file.path], retired_ts=now_ts)
         forget_derived(writer.lake.path)
@@ -138,7 +139,7 @@ def _has_bodies(path: Path) -> bool:
         group = footer.row_group(index)
         for number in range(group.num_columns):
             column = group.column(number)
-            if column.path_in_schema in (*_BODIES, "extra"):
+            if column.path_in_schema in (*_BODIES, "extra", "review"):
                 nulls = column.statistics.null_count if column.statistics is not None else None
                 is_filled = nulls is None or nulls < group.num_rows
                 if is_filled and (column.path_in_schema in _BODIES or _has_reviews(path)):
@@ -147,7 +148,7 @@ def _has_bodies(path: Path) -> bool:
 
 
 def _has_reviews(path: Path) -> bool:
-    """Whether any row of a file has the bodies of a review, in `extra`."""
+    """Whether any row of a file has the bodies of a review: in `review`, or in `extra` of a file of format 1."""
     flags = pq.read_table(path, columns=["flags"], partitioning=None)["flags"].to_pylist()
     return any(REVIEWED in (known or ()) and OBJECTS_EXPIRED not in (known or ()) for known in flags)
 
@@ -156,12 +157,11 @@ def _without_bodies(table: pa.Table) -> pa.Table:
     request, response = (pc.is_valid(table[name]) for name in _BODIES)
     before = table["flags"].to_pylist()
     reviewed = [REVIEWED in (known or ()) for known in before]
-    extra = [None if has_bodies else each for each, has_bodies in zip(table["extra"].to_pylist(), reviewed, strict=True)]
     gone = pc.or_(pc.or_(request, response), pa.array(reviewed)).to_pylist()
     flags = [
         list(dict.fromkeys([*(known or ()), OBJECTS_EXPIRED])) if lost else known for known, lost in zip(before, gone, strict=True)
     ]
-    columns: dict[str, list[Any]] = {"flags": flags, "extra": extra, **dict.fromkeys(_BODIES, [None] * table.num_rows)}
+    columns: dict[str, list[Any]] = {"flags": flags, **dict.fromkeys((*_BODIES, "review"), [None] * table.num_rows)}
     for name, values in columns.items():
         index = table.schema.get_field_index(name)
         item = table.schema.field(index)

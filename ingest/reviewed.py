@@ -22,18 +22,19 @@ import msgspec
 import xxhash
 
 from .aggregated import CLOCKS_APART
-from .redaction.redact import ANNOTATION as REDACTED
+from .notes import DRY_RUN, REDACTED, REVIEW, TRANSLATED
 from .redaction.redact import is_withheld
-from .sources.gke import ANNOTATION as TRANSLATED
-from .sources.reviews import ANNOTATION, DRY_RUN, FIELD, OBJECT
+from .sources.reviews import FIELD, OBJECT, OLD_OBJECT
 
 # The flag of an event with reviews, and of a review without an event.
 REVIEWED = "reviewed"
 # The flag of events whose bodies expired before the events. Their reviews are gone, too.
 OBJECTS_EXPIRED = "objects_expired"
-# The fields of `extra` in an event with reviews: their rows, the columns as they were without them, and why it is not clear which
-# review shows what counted.
+# The members of the column `review` in an event with reviews: their rows, the columns as they were without them, and why it is not
+# clear which review shows what counted.
 REVIEWS, BEFORE, UNCLEAR = "reviews", "before", "unclear"
+# Those of a review without an event.
+MEMBERS = (FIELD, OBJECT, OLD_OBJECT)
 # Why reviews are unclear: the event names one of its reviews and others may be of later passes, or the choice is not sure.
 PASSES, CANDIDATES = "passes", "candidates"
 # Some logs have one time for a request, and do not say whether it is that of its begin or of its end.
@@ -76,7 +77,7 @@ _body = msgspec.json.Decoder(_Body)
 
 def is_review(row: Row) -> bool:
     """Whether a row is a review without an event."""
-    return REVIEWED in row["flags"] and row["code"] is None and "verb=operation" in dict(row["annotations"]).get(TRANSLATED, "")
+    return REVIEWED in row["flags"] and row["code"] is None and "verb=operation" in dict(row["notes"]).get(TRANSLATED, "")
 
 
 def joined(rows: Iterable[Row]) -> list[Row]:
@@ -111,16 +112,16 @@ def parted(row: Row) -> tuple[Row | None, list[Row]]:
         return row, []
     if is_review(row):
         return None, [row]
-    extra = _fields.decode(row["extra"])
-    reviews = [_with_pairs(each | {name: datetime.fromisoformat(each[name]) for name in _TIMES}) for each in _rows(extra[REVIEWS])]
-    return row | _with_pairs(msgspec.json.decode(extra[BEFORE])), reviews
+    kept = _fields.decode(row["review"])
+    reviews = [_with_pairs(each | {name: datetime.fromisoformat(each[name]) for name in _TIMES}) for each in _rows(kept[REVIEWS])]
+    return row | _with_pairs(msgspec.json.decode(kept[BEFORE])), reviews
 
 
 def uids_of(row: Row) -> set[str]:
     """The uids of reviews that the annotations of an event name."""
     annotations = dict(row["annotations"])
     return {match[1] for key in annotations if (match := _OF_PASS.fullmatch(key))} | {
-        value for key, value in annotations.items() if not key.startswith("hindcast/") and _UID.fullmatch(value)
+        value for value in annotations.values() if _UID.fullmatch(value)
     }
 
 
@@ -131,7 +132,7 @@ def _rows(raw: msgspec.Raw) -> list[Row]:
 
 def _with_pairs(row: Row) -> Row:
     """A row as Arrow wants it: JSON has no tuples."""
-    return row | {"annotations": [(key, value) for key, value in row["annotations"]]}
+    return row | {name: [(key, value) for key, value in row[name]] for name in ("annotations", "notes") if name in row}
 
 
 def _parted(rows: Iterable[Row]) -> tuple[list[Row], dict[str, Row]]:
@@ -141,7 +142,7 @@ def _parted(rows: Iterable[Row]) -> tuple[list[Row], dict[str, Row]]:
         event, found = parted(row)
         events += [event] if event is not None else []
         reviews += found
-    reviews.sort(key=lambda row: (row["ts"], row["stage_ts"], row["audit_id"], row["extra"] or ""))
+    reviews.sort(key=lambda row: (row["ts"], row["stage_ts"], row["audit_id"], row["review"] or ""))
     by_uid: dict[str, Row] = {}
     for row in reviews:
         by_uid.setdefault(row["audit_id"], row)
@@ -192,7 +193,7 @@ def _is_one(event: Row, found: Sequence[str], reviews: dict[str, Row]) -> bool:
 
 
 def _evidence(review: Row) -> str:
-    fields = dict(_fields.decode(review["extra"]))
+    fields = dict(_fields.decode(review["review"]))
     request = _fields.decode(fields.pop(FIELD))
     return _encoder.encode([{name: raw for name, raw in request.items() if name != "uid"}, fields]).decode()
 
@@ -226,7 +227,7 @@ class _Told(NamedTuple):
 
 
 def _told_by(review: Row) -> _Told:
-    fields = _fields.decode(review["extra"])
+    fields = _fields.decode(review["review"])
     request = _request.decode(fields.pop(FIELD))
     metas = [meta for raw in fields.values() if (meta := _meta_of(raw)) is not None]
     return _Told(
@@ -285,15 +286,14 @@ def _merged(event: Row, reviews: Sequence[Row], unclear: str) -> Row:
     # Tables derived from events are renewed where flags change, so these say which reviews an event has.
     state = f"{REVIEWED}:{xxhash.xxh3_64_hexdigest(f'{uids} {unclear}'.encode())}"
     taken: Row = {} if unclear == CANDIDATES else _told(event, last, uids, unclear)
-    notes = [dict(row["annotations"]).get(REDACTED, "") for row in (event, *reviews)]
+    notes = [dict(row["notes"]).get(REDACTED, "") for row in (event, *reviews)]
     if found := list(dict.fromkeys(note for text in notes for note in text.split(",") if note)):
-        taken["annotations"] = _with_marks((event | taken)["annotations"], {REDACTED: ",".join(found)})
+        taken["notes"] = _with_marks((event | taken)["notes"], {REDACTED: ",".join(found)})
     redacted = [flag for flag in last["flags"] if flag == "redacted"]
     taken["flags"] = list(dict.fromkeys([*event["flags"], *redacted, REVIEWED, state]))
-    before = {name: event[name] for name in {*taken, "annotations", "extra"}}
-    extra: dict[str, Any] = _fields.decode(event["extra"]) if event["extra"] else {}
-    extra |= {REVIEWS: list(reviews), BEFORE: before, UNCLEAR: unclear}
-    return event | taken | {"extra": _encoder.encode(extra).decode()}
+    before = {name: event[name] for name in {*taken, "notes", "review"}}
+    kept = {REVIEWS: list(reviews), BEFORE: before, UNCLEAR: unclear}
+    return event | taken | {"review": _encoder.encode(kept).decode()}
 
 
 def _told(event: Row, last: Row, uids: str, unclear: str) -> Row:
@@ -301,16 +301,16 @@ def _told(event: Row, last: Row, uids: str, unclear: str) -> Row:
     if not event["name"] and event["verb"] != "deletecollection":
         taken["name"] = last["name"]
     taken["api_version"] = event["api_version"] or last["api_version"]
-    marks = {ANNOTATION: uids}
+    marks = {REVIEW: uids}
     if not unclear:
-        marks |= {key: value for key, value in last["annotations"] if key == DRY_RUN}
+        marks |= {key: value for key, value in last["notes"] if key == DRY_RUN}
         taken |= {} if (stored := _stored(event, last)) is None else {"response_object": stored}
-    taken["annotations"] = _with_marks(event["annotations"], marks)
+    taken["notes"] = _with_marks(event["notes"], marks)
     return taken
 
 
-def _with_marks(annotations: Iterable[tuple[str, str]], marks: dict[str, str]) -> list[tuple[str, str]]:
-    return [*((key, value) for key, value in annotations if key not in marks), *marks.items()]
+def _with_marks(notes: Iterable[tuple[str, str]], marks: dict[str, str]) -> list[tuple[str, str]]:
+    return [*((key, value) for key, value in notes if key not in marks), *marks.items()]
 
 
 def _user_of(event: Row, review: Row) -> Row:
@@ -330,10 +330,10 @@ def _stored(event: Row, review: Row) -> str | None:
     """The object that a request stored, without the resourceVersion that only the store knows; None where that is not sure."""
     is_write = event["verb"] in ("create", "update", "patch") and event["subresource"] in _OF_OBJECT
     is_stored = is_write and event["api_group"] not in _NEVER_STORED and event["resource"] != "bindings"
-    raw = _fields.decode(review["extra"]).get(OBJECT)
+    raw = _fields.decode(review["review"]).get(OBJECT)
     if not is_stored or event["response_object"] is not None or event["code"] not in range(200, 300) or raw is None:
         return None
-    if DRY_RUN in dict(review["annotations"]):
+    if DRY_RUN in dict(review["notes"]):
         return None
     try:
         fields = _fields.decode(raw)

@@ -15,7 +15,7 @@ import pyarrow as pa
 # ingest spends in the kernel.
 pa.set_memory_pool(pa.system_memory_pool())
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _TS = pa.timestamp("us", tz="UTC")
 
@@ -58,10 +58,12 @@ _COLUMNS: list[pa.Field[Any]] = [
     pa.field("status_reason", pa.string()),
     pa.field("status_message", pa.string()),
     pa.field("annotations", pa.map_(pa.string(), pa.string()), nullable=False),
+    pa.field("notes", pa.map_(pa.string(), pa.string()), nullable=False),  # Hindcast's own, by name: ingest/notes.py
     pa.field("vap_failures", pa.list_(VAP_FAILURE), nullable=False),
     pa.field("request_object", pa.string()),
     pa.field("response_object", pa.string()),
     pa.field("extra", pa.string()),  # JSON: top-level fields that have no column
+    pa.field("review", pa.string()),  # JSON: what AdmissionReviews said of the request: ingest/reviewed.py
     pa.field("ingest_ts", _TS, nullable=False),
     pa.field("ingest_source", pa.string(), nullable=False),
     pa.field("flags", pa.list_(pa.string()), nullable=False),  # truncated, redacted, objects_expired, ...

@@ -329,7 +329,7 @@ class Sink:
         if not bad:
             return
         self._spool.check_place()  # otherwise the folder would be made again at the lake's old place
-        records = [Quarantined("sink", cluster, received_ts, item.reason, item.raw) for item in bad]
+        records = [Quarantined("sink", cluster, received_ts, item.reason, item.raw, sealed=True) for item in bad]
         # The file is named after the body: when the sender repeats the body, the file is replaced, and no record counts twice.
         write_quarantine(self._quarantine_directory, records, f"sink-{cluster}-{digest}")
         self.metrics.events_quarantined.inc(len(bad))

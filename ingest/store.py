@@ -33,7 +33,13 @@ from .schema import EVENT_KEY, EVENTS, REPEATS
 
 # Only files of the same cluster are read, so the cluster need not be compared.
 _KEY = tuple(name for name in EVENT_KEY if name != "cluster")
-_OURS = ("ingest_ts", "ingest_source", "flags")  # fields in which Hindcast itself may make copies of one event differ
+_OURS = (
+    "ingest_ts",
+    "ingest_source",
+    "flags",
+    "notes",
+    "review",
+)  # fields in which Hindcast itself may make copies of one event differ
 _CONTENT = tuple(name for name in EVENTS.names if name not in EVENT_KEY and name not in _OURS)
 
 
@@ -85,7 +91,7 @@ _FRESH = {
     True: f"SELECT row FROM ({_FIRST}) ANTI JOIN (SELECT {_KEYS} {_STORED}) USING ({_KEYS}) ORDER BY row",
 }
 _COLUMNS = ", ".join((*_KEY, *_CONTENT, "ingest_source", "flags"))
-# Each version of Hindcast may write other annotations of its own on the same event.
+# Lakes of format 1 have Hindcast's own notes among the annotations.
 _OWN_ANNOTATION = "hindcast/"
 _COMPARED = {"annotations": f"list_filter(map_entries({{}}), lambda entry: NOT starts_with(entry.key, '{_OWN_ANNOTATION}'))"}
 _DIFFERENT = " OR ".join(
@@ -218,5 +224,5 @@ def _refused(part: Lines, decoded: Decoded, refusals: Refusals) -> list[Quaranti
     for item in decoded.rejected:
         reason = f"{part.where(item.index)}: {item.reason}" if part.where else item.reason
         refusals.note(item.reason, reason)
-        found.append(Quarantined(part.source, part.cluster, part.received_ts, reason, item.raw))
+        found.append(Quarantined(part.source, part.cluster, part.received_ts, reason, item.raw, sealed=True))
     return found

@@ -24,6 +24,7 @@ import duckdb
 import pyarrow as pa
 
 from ingest.errors import LakeError
+from ingest.old_rows import as_now, is_old
 from ingest.published.target import are_there, is_url
 from ingest.quarantine import HEADS, quarantine_heads
 from ingest.schema import EVENTS, OBJECTS, REPEATS
@@ -39,6 +40,8 @@ _FOLDERS: Mapping[Kind, str] = {"view": "views", "macro": "macros", "check": "ch
 _TABLES = {"events": EVENTS, "objects": OBJECTS, "repeats": REPEATS}
 # In place of queries/views/deciding_events.sql, where every event is of the final stage.
 _ALL_DECIDE = "SELECT *, true AS complete, 1::BIGINT AS stages FROM lake_events"
+# Whether this process has seen a lake with files of format 1. Others need not look into the footers of their files.
+_may_be_old = False
 _NAMED_LINE = re.compile(r"([a-z_]+): (.+)")
 _WORD = re.compile(r"[a-z_]+")
 _COMMENT = re.compile(r"--[^\n]*")
@@ -112,7 +115,7 @@ class LakeFiles:
 
     `event_spans` are the ranges of stage_ts (microseconds since the epoch) of the files of `events`, in their order; empty if
     unknown. `lake` is the folder of the lake; empty for files without one. With a `cluster` they are the files of that cluster
-    alone. `event_rows` is the number of events; 0 if unknown.
+    alone. `event_rows` is the number of events; 0 if unknown. `has_old_rows`: files of `events` may be of format 1.
     """
 
     events: tuple[str, ...] = ()
@@ -123,6 +126,7 @@ class LakeFiles:
     lake: str = ""
     cluster: str = ""
     event_rows: int = 0
+    has_old_rows: bool = False
 
     def absolute(self) -> LakeFiles:
         """The same files with absolute paths, for a process in another folder."""
@@ -131,7 +135,9 @@ class LakeFiles:
             for paths in (self.events, self.objects, self.repeats, self.quarantine)
         )
         lake = str(Path(self.lake).absolute()) if self.lake else ""
-        return LakeFiles(events, objects, repeats, quarantine, self.event_spans, lake, self.cluster, self.event_rows)
+        return LakeFiles(
+            events, objects, repeats, quarantine, self.event_spans, lake, self.cluster, self.event_rows, self.has_old_rows
+        )
 
     def are_there(self) -> bool:
         """Whether every Parquet file is still on disk: a file that was merged with others, or expired, is deleted after a while."""
@@ -206,6 +212,8 @@ def install_files(connection: duckdb.DuckDBPyConnection, files: LakeFiles, shown
     Returns what the database shows now. Whoever gives it the next time as `shown` saves what would be made again as it is. Raises
     LakeError when a file is missing, or so damaged that its columns cannot be read; then the connection shows what it did.
     """
+    global _may_be_old
+    _may_be_old = _may_be_old or files.has_old_rows
     every = (*files.events, *files.objects, *files.repeats)
     deciding = _deciding(files.events)
     attach_store(connection, every)
@@ -280,10 +288,11 @@ def show_events(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...], r
     shown = _reading("events", paths)
     if rows is not None:
         # DuckDB pushes the condition on the row number down to the file's row groups, so it reads only the needed ones.
-        shown = (
+        numbered = (
             f"(SELECT * EXCLUDE (file_row_number) FROM read_parquet({file_literal(paths[0])}, file_row_number = true, "
             f"hive_partitioning = false) WHERE file_row_number BETWEEN {rows[0]} AND {rows[1] - 1})"
         )
+        shown = _as_now(numbered, paths)
     connection.execute(f"CREATE OR REPLACE TEMP VIEW lake_events AS FROM {shown}")
 
 
@@ -297,9 +306,13 @@ def split_events(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...]) 
     `cluster` is then the number of the path (from 0), a slash and the name of the cluster. So no view folds events of different
     files into one request.
     """
-    reading = _reading("events", paths).removesuffix(")") + ", filename = true)"
-    number = f"list_position([{', '.join(map(file_literal, paths))}], filename) - 1"
-    shown = f"SELECT * EXCLUDE (filename) REPLACE (({number}) || '/' || cluster AS cluster) FROM {reading}"
+    listed = ", ".join(map(file_literal, paths))
+    reading = (
+        f"read_parquet([{listed}], union_by_name = true, hive_partitioning = false, filename = true)" if paths else "no_events"
+    )
+    number = f"list_position([{listed}], filename) - 1"
+    numbered = f"(SELECT * EXCLUDE (filename) REPLACE (({number}) || '/' || cluster AS cluster) FROM {reading})"
+    shown = f"FROM {_as_now(numbered, paths)}"
     connection.execute(f"CREATE OR REPLACE TEMP VIEW lake_events AS {shown}")
     _decide_among(connection, paths)
 
@@ -308,7 +321,23 @@ def _reading(name: str, paths: tuple[str, ...]) -> str:
     """The operand of FROM for the rows of these files. There may be none: a cursor may be narrowed to no file at all."""
     if not paths:
         return f"no_{name}"
-    return f"read_parquet([{', '.join(map(file_literal, paths))}], union_by_name = true, hive_partitioning = false)"
+    rows = f"read_parquet([{', '.join(map(file_literal, paths))}], union_by_name = true, hive_partitioning = false)"
+    return _as_now(rows, paths) if name == "events" else rows
+
+
+def _as_now(rows: str, paths: tuple[str, ...]) -> str:
+    """The operand of FROM for rows of events of which some may be of format 1: with today's columns."""
+    is_published = any(map(is_url, paths))
+    if not is_published and not (_may_be_old and any(map(_is_old, paths))):
+        return rows
+    return as_now(f"(FROM {rows} UNION ALL BY NAME FROM no_events)", are_ours=not is_published)
+
+
+def _is_old(path: str) -> bool:
+    try:
+        return is_old(path)
+    except (OSError, pa.ArrowException):
+        return False  # DuckDB says what is wrong with the file
 
 
 def _refuse_unreadable(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...]) -> None:

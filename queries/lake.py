@@ -74,7 +74,10 @@ def files_of(lake: Lake, cluster: str = "") -> LakeFiles:
     events, repeats = (tuple(map(lake.located, files)) for files in (listed, lake.manifest.files("repeats", only)))
     quarantine = tuple(map(str, sorted((lake.path / "quarantine").glob("*.jsonl.zst"))))
     spans = tuple((file.min_us, file.max_us) for file in listed)
-    return LakeFiles(events, objects, repeats, quarantine, spans, str(lake.path), cluster, sum(file.rows for file in listed))
+    rows = sum(file.rows for file in listed)
+    return LakeFiles(
+        events, objects, repeats, quarantine, spans, str(lake.path), cluster, rows, has_old_rows=lake.manifest.has_old_rows
+    )
 
 
 class LakeReader:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 import re2
 
-from ingest.server.wordings import ANNOTATION as WORDING
+from ingest.notes import REVIEW, WORDING
 from ingest.server.wordings import wordings_of
 
 from .reach_rules import (
@@ -35,7 +35,6 @@ from .reach_rules import (
     PROVEN_BY_DECISION,
     PROVEN_BY_FAILURE,
     READ,
-    REVIEW,
     RULES,
     STAGES,
     URL,
@@ -61,7 +60,9 @@ EXEMPT_WHY = "policies are never asked about this resource"
 
 
 # The annotations that rules read of any answer; where a message names a webhook, they also read those of mutations.
-_READ = frozenset({DECISION, AUTHORIZER_REASON, FAILURE, WORDING, REVIEW})
+_READ = frozenset({DECISION, AUTHORIZER_REASON, FAILURE})
+# The notes of Hindcast that they read.
+_NOTED = frozenset({WORDING, REVIEW})
 
 
 class Answer(StrEnum):
@@ -88,6 +89,7 @@ class Answered(NamedTuple):
     reason: str
     message: str
     annotations: Mapping[str, str]
+    notes: Mapping[str, str]
     listed: str = ""
 
 
@@ -156,13 +158,16 @@ def reach_of(answered: Answered) -> Reach:
         for item in answered.annotations.items()
         if item[0] in _READ or (answered.message and item[0].startswith(MUTATION_PREFIX))
     )
-    return _reach_of(answered[:7], answered.listed, read)
+    noted = tuple(item for item in answered.notes.items() if item[0] in _NOTED)
+    return _reach_of(answered[:7], answered.listed, read, noted)
 
 
 @lru_cache(maxsize=8192)
-def _reach_of(fields: tuple[Any, ...], listed: str, annotations: tuple[tuple[str, str], ...]) -> Reach:
+def _reach_of(
+    fields: tuple[Any, ...], listed: str, annotations: tuple[tuple[str, str], ...], notes: tuple[tuple[str, str], ...]
+) -> Reach:
     """As `reach_of`: `fields` are those before the annotations. Many requests are equal in all that rules read."""
-    answered = Answered._make((*fields, dict(annotations), listed))
+    answered = Answered._make((*fields, dict(annotations), dict(notes), listed))
     way = way_of(answered)
     rule = next(rule for rule, applies in _rules_for(answered.code) if applies(answered, way))
     proven = _proven(answered)
@@ -181,7 +186,7 @@ def _reach_of(fields: tuple[Any, ...], listed: str, annotations: tuple[tuple[str
 
 def _proven(answered: Answered) -> str | None:
     """The stage that annotations prove to have been passed."""
-    if FAILURE in answered.annotations or REVIEW in answered.annotations:
+    if FAILURE in answered.annotations or REVIEW in answered.notes:
         return PROVEN_BY_FAILURE
     return PROVEN_BY_DECISION if answered.annotations.get(DECISION) == "allow" else None
 
@@ -219,9 +224,9 @@ def _applies(rule: Rule) -> _Applies:
     if rule.authorizer_reason:
         tests.append(lambda answered, way: answered.annotations.get(AUTHORIZER_REASON) == rule.authorizer_reason)
     if rule.says:
-        tests.append(lambda answered, way: rule.says in wordings_of(answered.message, answered.annotations))
+        tests.append(lambda answered, way: rule.says in wordings_of(answered.message, answered.notes))
     if rule.is_reviewed:
-        tests.append(lambda answered, way: REVIEW in answered.annotations)
+        tests.append(lambda answered, way: REVIEW in answered.notes)
     if rule.by_mutating_webhook:
         tests.append(lambda answered, way: _named_webhook(answered.message) in _called_mutating(answered.annotations))
     return lambda answered, way: all(test(answered, way) for test in tests)

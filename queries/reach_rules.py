@@ -78,7 +78,6 @@ FAILURE = "validation.policy.admission.k8s.io/validation_failure"
 MUTATION_PREFIX = "mutation.webhook.admission.k8s.io/"
 
 # Policies stand before validating webhooks, so that a review proves that they were asked (ingest/reviewed.py).
-REVIEW = "hindcast/review"
 
 # An annotation that proves, for any answer, the stage that was surely passed. The first matching entry counts. Admission may run
 # again for the same request, so a recorded failure proves only that policies were asked.

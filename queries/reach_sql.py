@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ingest.server.wordings import ANNOTATION as WORDING
+from ingest.notes import REVIEW, WORDING
 from ingest.server.wordings import DENIAL_PREFIX, WORDINGS
 
 from .reach import BEFORE, EXEMPT_WHY, NO_ADMISSION, NUMBERS, Answer
@@ -25,7 +25,6 @@ from .reach_rules import (
     PROVEN_BY_DECISION,
     PROVEN_BY_FAILURE,
     READ,
-    REVIEW,
     RULES,
     STAGES,
     UNRECORDED,
@@ -105,7 +104,7 @@ def _sql(rule: Rule) -> str:
     if rule.says:
         tests.append(f"regexp_matches(wording, {_text(_noted_or_said(rule.says))})")
     if rule.is_reviewed:
-        tests.append(f"map_contains(annotations, {_text(REVIEW)})")
+        tests.append(f"map_contains(notes, {_text(REVIEW)})")
     if rule.by_mutating_webhook:
         tests.append(_BY_MUTATING_WEBHOOK)
     return " AND ".join(tests)
@@ -149,11 +148,11 @@ CREATE MACRO denied_by_policy(code, wording) AS {condition}
 # No text of an API server begins with this byte.
 _RECORDED_WORDING = f"""-- the text of an answer; of a redacted one chr(0) and the names of its wordings, with commas between them
 -- message: responseStatus.message
--- annotations: of the event
-CREATE MACRO recorded_wording(message, annotations) AS CASE
+-- notes: of the event
+CREATE MACRO recorded_wording(message, notes) AS CASE
     WHEN message IS NULL THEN NULL
-    WHEN annotations[{_text(WORDING)}] IS NULL THEN message
-    ELSE chr(0) || annotations[{_text(WORDING)}]
+    WHEN notes[{_text(WORDING)}] IS NULL THEN message
+    ELSE chr(0) || notes[{_text(WORDING)}]
 END
 """
 
@@ -191,8 +190,11 @@ _RULE = f"""-- the number of the rule of queries/reach_rules.py that says how fa
 -- message: responseStatus.message
 -- wording: see `recorded_wording`
 -- annotations: of the event
+-- notes: of the event
 -- listed: of a deletecollection `{UNRECORDED}` where its answer shows no list, `{NOTHING}` where that is empty, else null
-CREATE MACRO reach_rule(way, verb, api_group, resource, subresource, code, reason, message, wording, annotations, listed) AS CASE
+CREATE MACRO reach_rule(
+    way, verb, api_group, resource, subresource, code, reason, message, wording, annotations, notes, listed
+) AS CASE
 {{cases}}
 END
 """
@@ -205,10 +207,11 @@ CREATE MACRO {name}(rule) AS [{values}][rule]
 _PASSED = f"""-- the number of the last stage that a request surely passed, 0 for none: by its rule, or proven by an annotation
 -- rule: number of a rule, see `reach_rule`
 -- annotations: of the event
-CREATE MACRO reach_passed(rule, annotations) AS greatest(
+-- notes: of the event
+CREATE MACRO reach_passed(rule, annotations, notes) AS greatest(
     [{", ".join(str(NUMBERS[rule.passed]) if rule.passed else "0" for rule in RULES)}][rule],
     CASE
-        WHEN map_contains(annotations, {_text(FAILURE)}) OR map_contains(annotations, {_text(REVIEW)})
+        WHEN map_contains(annotations, {_text(FAILURE)}) OR map_contains(notes, {_text(REVIEW)})
         THEN {NUMBERS[PROVEN_BY_FAILURE]}
         WHEN annotations[{_text(DECISION)}] = 'allow' THEN {NUMBERS[PROVEN_BY_DECISION]}
         ELSE 0

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ingest.lake import Lake
+from ingest.redaction.redact import Redactor
 from ingest.sources.files import ingest_files
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -83,12 +84,18 @@ class Log:
         self.lines.append(recorded(f"id-{number:04}", START + number * self._step, verb, obj, **more))
 
 
-def take_in(lake: Path, events: Iterable[Mapping[str, Any]], log: str = "audit.jsonl", cluster: str = "lab") -> Path:
+def take_in(
+    lake: Path,
+    events: Iterable[Mapping[str, Any]],
+    log: str = "audit.jsonl",
+    cluster: str = "lab",
+    redactor: Redactor | None = None,
+) -> Path:
     """Write events of a cluster to a log file next to a lake, and ingest this file. Makes the lake if it does not exist."""
     path = lake.parent / log
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    path.write_text("".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events))
     opened = Lake.create(lake)
-    ingest_files(opened, [path], cluster, received_ts=0.0)
+    ingest_files(opened, [path], cluster, 0.0, redactor)
     opened.close()
     return lake

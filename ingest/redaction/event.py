@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from ..event import FIELDS, VALIDATION_FAILURE
-from ..server.wordings import ANNOTATION as WORDING
+from ..notes import FOREIGN, PREFIX, SIGNER, WORDING
 from ..server.wordings import wording_note
 from ..server.words import REASONS, REDACTED, server_words
 from ..sources.reviews import FIELD as REVIEW
@@ -27,8 +27,6 @@ from .objects import clean_embedded, clean_texts
 from .paths import BodyPath, clean_body, clean_patch
 from .uris import clean_uri, uri_needs_a_look
 
-# The note on the signer of a removed body.
-SIGNER = "hindcast/signer"
 _SIGNER_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}/[A-Za-z0-9._:-]{1,317}")
 DECISION = "authorization.k8s.io/decision"
 PATCH = "patch.webhook.admission.k8s.io/"
@@ -146,7 +144,7 @@ class EventCleaning:
                 continue
             if self._hides:
                 if (signer := _signer_of(body)) is not None:
-                    annotations[SIGNER] = signer
+                    annotations[PREFIX + SIGNER] = signer
                 self._drop(field, body)
             else:
                 self._body(field, body)
@@ -231,7 +229,8 @@ class EventCleaning:
             return self._patch(value)
         if key == VALIDATION_FAILURE:
             return self._failures(value)
-        if key.partition("/")[0] not in _SERVER_ANNOTATIONS and self._may_quote(value):
+        is_ours = key.partition("/")[0] in _SERVER_ANNOTATIONS and not key.startswith(FOREIGN)
+        if not is_ours and self._may_quote(value):
             return value if value == REDACTED else str(_text.decode(self._replace(_encoder.encode(value))))
         return _clean(value)
 
@@ -268,7 +267,7 @@ class EventCleaning:
         if cleaned != status:
             if cleaned.get("message") != status.get("message"):
                 # Redacted again, a text no longer has all of its wordings.
-                annotations.setdefault(WORDING, wording_note(str(status["message"])))
+                annotations.setdefault(PREFIX + WORDING, wording_note(str(status["message"])))
             self.fields["responseStatus"] = msgspec.Raw(_encoder.encode(cleaned))
             self.notes.append("responseStatus")
 

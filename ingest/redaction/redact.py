@@ -2,12 +2,12 @@
 passwords.
 
 An audit policy should keep such bodies out of the log in the first place (level Metadata). This is the second protection. It is on
-by default, and works on the raw bytes of events as they enter the sink and the file ingest. The event's annotation
-`hindcast/redacted` lists the removed parts, so that a replay can say why the object is unknown.
+by default, and works on the raw bytes of sealed events (ingest/notes.py) as they enter the sink and the file ingest. The event's
+note `redacted` lists the removed parts, so that a replay can say why the object is unknown.
 
-    hindcast/redacted: "requestObject"                            mode drop
-    hindcast/redacted: "requestObject:spec.token"             a configured path: only what lies there was replaced
-    hindcast/redacted: "requestObject=blake2b:5f0c..,requestURI"  mode hash: equal bodies stay recognisable, with this lake's key
+    redacted: "requestObject"                            mode drop
+    redacted: "requestObject:spec.token"                 a configured path: only what lies there was replaced
+    redacted: "requestObject=blake2b:5f0c..,requestURI"  mode hash: equal bodies stay recognisable, with this lake's key
 
 This module decides which events must be decoded, and whether their object is a credential; redact_event.py cleans the fields.
 """
@@ -22,6 +22,7 @@ from typing import Literal
 import msgspec
 
 from ..errors import InputError
+from ..notes import PREFIX, REDACTED
 from .event import REVIEWS, TEXT_NOTES, EventCleaning, person_needs_a_look
 from .forms import may_hold_by_form
 from .key import KEY_BYTES
@@ -30,9 +31,9 @@ from .paths import BodyPath, clean_body, parse_body_path
 from .rules import DEFAULT_PATHS, DEFAULT_RESOURCES, NAMED_BY_TOKEN, Reference, Rule, parse_rule
 from .uris import uri_needs_a_look
 
-__all__ = ["ANNOTATION", "DEFAULT_RESOURCES", "Redactor", "is_withheld", "tells_of_request"]
+__all__ = ["DEFAULT_RESOURCES", "Redactor", "is_withheld", "tells_of_request"]
 
-ANNOTATION = "hindcast/redacted"
+_NOTE = PREFIX + REDACTED
 
 _REPLACEMENT = "REDACTED"
 _HASHED = "blake2b:"
@@ -275,8 +276,8 @@ class Redactor:
         if not cleaning.notes:
             return line
         # The notes of an earlier redaction stay.
-        before = [note for note in annotations.get(ANNOTATION, "").split(",") if note]
-        annotations[ANNOTATION] = ",".join(dict.fromkeys((*before, *cleaning.notes)))
+        before = [note for note in annotations.get(_NOTE, "").split(",") if note]
+        annotations[_NOTE] = ",".join(dict.fromkeys((*before, *cleaning.notes)))
         cleaning.fields["annotations"] = msgspec.Raw(_encoder.encode(annotations))
         return _encoder.encode(cleaning.fields)
 
@@ -315,7 +316,7 @@ class Redactor:
         return False
 
     def _withhold(self, line: bytes) -> bytes:
-        return _encoder.encode({ANNOTATION: f"undecodable record of {len(line)} bytes withheld: it may hold a credential"})
+        return _encoder.encode({_NOTE: f"undecodable record of {len(line)} bytes withheld: it may hold a credential"})
 
 
 def _remember(parts: set[bytes], part: bytes) -> None:

@@ -1,7 +1,7 @@
 """The wordings of an API server's refusals, each under a name: who refused a request, and how far it had come.
 
 Redaction removes parts of a failure's text, and the text alone says who refused. So the wordings of the whole text are noted first,
-in the annotation `hindcast/wording`. Readers ask `wordings_of`, which prefers this note. So a redacted event counts as the whole
+in the note `wording`. Readers ask `wordings_of`, which prefers this note. So a redacted event counts as the whole
 one does. Lakes of earlier versions lack the note; there, a text without any words left has the wording WITHHELD.
 
 The patterns are searches in RE2's syntax, in which a dot also matches a line break. Most are anchored, because names of objects and
@@ -16,7 +16,8 @@ from typing import Any
 
 import re2
 
-ANNOTATION = "hindcast/wording"
+from ..notes import WORDING
+
 # The note on a text that has no wording of the table.
 OTHER = "other"
 WITHHELD = "withheld"
@@ -96,14 +97,14 @@ def searching(name: str) -> str:
     return f"(?s){WORDINGS[name]}"
 
 
-def wordings_of(message: str, annotations: Mapping[str, str]) -> frozenset[str]:
+def wordings_of(message: str, notes: Mapping[str, str]) -> frozenset[str]:
     """The names of the wordings that a failure's text has; of a redacted one, those of the whole text."""
-    noted = annotations.get(ANNOTATION)
+    noted = notes.get(WORDING)
     return wordings_in(message) if noted is None else _noted(noted)
 
 
 def wording_note(message: str) -> str:
-    """The value of the annotation for a text that will be redacted."""
+    """The value of the note for a text that will be redacted."""
     return ",".join(sorted(wordings_in(message))) or OTHER
 
 

@@ -3,7 +3,7 @@
 GKE does not export audit events. It exports LogEntry objects with an AuditLog
 (cloud.google.com/kubernetes-engine/docs/how-to/audit-logging;
 cloud.google.com/logging/docs/reference/audit/auditlog/rest/Shared.Types/AuditLog). This module translates them. A value of an entry
-becomes the field of the same meaning. A value in another form is named, with its source, in the annotation `hindcast/translated`.
+becomes the field of the same meaning. A value in another form is named, with its source, in the note `translated`.
 Fields that an entry lacks stay empty: the request's URI, and all of the user but the name. The rest of the entry is kept in
 `logEntry`.
 
@@ -23,9 +23,9 @@ from typing import Any
 
 import msgspec
 
+from ..notes import TRANSLATED, Sealed, noted
 from .exports import Expand, Found, in_cluster
 
-ANNOTATION = "hindcast/translated"
 _SERVICE = "k8s.io"
 _CORE = "core"  # the API's name for the empty group
 _VERSION = re.compile(r"v\d+((alpha|beta)\d+)?")
@@ -49,7 +49,7 @@ _HTTP_CODES = {
     15: 500,
     16: 401,
 }
-_TRANSLATED = ("insertId", "timestamp", "labels", "protoPayload")
+_MOVED = ("insertId", "timestamp", "labels", "protoPayload")
 
 Body = dict[str, msgspec.Raw]
 
@@ -129,7 +129,7 @@ def unwrap_log_entry(value: bytes, expand: Expand) -> Found | None:
     except (ValueError, RecursionError):
         return None
     cluster = entry.resource.labels.get("cluster_name") if entry.resource and entry.resource.labels else None
-    return in_cluster(Found([_encoder.encode(_event(entry, log, _fields.decode(value)))]), cluster or "")
+    return in_cluster(Found([Sealed(_encoder.encode(_event(entry, log, _fields.decode(value))))]), cluster or "")
 
 
 def unwrap_row(value: bytes, expand: Expand) -> Found | None:
@@ -177,8 +177,8 @@ def _event(entry: _LogEntry, log: _AuditLog, fields: Body) -> dict[str, Any]:
         "responseObject": response,
         "requestReceivedTimestamp": entry.timestamp,
         "stageTimestamp": entry.timestamp,
-        "annotations": {**(entry.labels or {}), ANNOTATION: ";".join(origins)},
-        "logEntry": {name: raw for name, raw in fields.items() if name not in _TRANSLATED}
+        "annotations": noted(entry.labels or {}, {TRANSLATED: ";".join(origins)}),
+        "logEntry": {name: raw for name, raw in fields.items() if name not in _MOVED}
         | {"methodName": log.method_name, "resourceName": log.resource_name, "authorizationInfo": log.authorization_info},
     }
     return {name: value for name, value in event.items() if value is not None}

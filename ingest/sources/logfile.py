@@ -19,6 +19,7 @@ import msgspec
 import xxhash
 
 from ..manifest import Manifest
+from ..notes import sealed
 from ..redaction.redact import Redactor
 from ..sink import is_cluster_name
 from ..store import Counts, EventStore, Lines
@@ -200,7 +201,7 @@ class LogFile:
         for index, event in enumerate(found.events):
             cluster = (named and is_cluster_name(found.clusters[index]) and found.clusters[index]) or self.cluster
             unit = units.setdefault(cluster, _Unit())
-            unit.events.append(event)
+            unit.events.append(sealed(event))
             unit.numbers.append(number)
 
     @property

@@ -20,13 +20,9 @@ from typing import Any
 
 import msgspec
 
+from ..notes import DRY_RUN, REVIEW, TRANSLATED, Sealed, noted
 from .exports import Found
-from .gke import ANNOTATION as TRANSLATED
 
-# The uids of the reviews that an event has, with commas between them.
-ANNOTATION = "hindcast/review"
-# Of an event with a review that says so.
-DRY_RUN = "hindcast/dry-run"
 FORM = "AdmissionReviews"
 # The fields of such an event in addition to those of audit events.
 FIELD, OBJECT, OLD_OBJECT = "review", "reviewObject", "reviewOldObject"
@@ -137,7 +133,7 @@ def _event(request: dict[str, msgspec.Raw], moment: str | None) -> bytes | None:
         "apiVersion": place.version,
         "subresource": subresource,
     }
-    marks = {ANNOTATION: asked.uid, TRANSLATED: _ORIGINS} | ({DRY_RUN: "true"} if asked.dry_run else {})
+    notes = {REVIEW: asked.uid, TRANSLATED: _ORIGINS} | ({DRY_RUN: "true"} if asked.dry_run else {})
     event: dict[str, Any] = {
         "kind": "Event",
         "apiVersion": "audit.k8s.io/v1",
@@ -147,7 +143,7 @@ def _event(request: dict[str, msgspec.Raw], moment: str | None) -> bytes | None:
         "verb": _VERBS.get(asked.operation, asked.operation.lower()),
         "user": asked.user_info,
         "objectRef": {name: text for name, text in reference.items() if text},
-        "annotations": marks,
+        "annotations": noted({}, notes),
         FIELD: {name: raw for name, raw in request.items() if name not in _APART},
     }
     if moment is not None:
@@ -155,4 +151,4 @@ def _event(request: dict[str, msgspec.Raw], moment: str | None) -> bytes | None:
     for name, field in (("object", OBJECT), ("oldObject", OLD_OBJECT)):
         if (body := request.get(name)) is not None and bytes(body) != b"null":
             event[field] = body
-    return _encoder.encode(event)
+    return Sealed(_encoder.encode(event))

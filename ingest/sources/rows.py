@@ -5,7 +5,7 @@
     ViaQ                      OpenShift's event with `k8s_audit_level`, because `level` is the severity there
 
 A value becomes the field of the same meaning. A row without an audit ID gets one that its content determines, so that the same row
-is stored once. The annotation `hindcast/translated` names each value that the row had in another form, or not at all.
+is stored once. The note `translated` names each value that the row had in another form, or not at all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import xxhash
 
-from .gke import ANNOTATION
+from ..notes import TRANSLATED, Sealed, noted
 
 # Names of columns, in lower case and without punctuation, and the field that they are.
 _NAMES = {
@@ -115,7 +115,7 @@ def event_of_row(members: Mapping[str, bytes]) -> bytes | None:
     if not any(event.get(name) for name in _TIMES) or not (is_request or ("auditID" in event and "stage" in event)):
         return None
     spread = sorted({path[0] for name in wanted if len(path := _path(name)) > 1 and path[0] in _BODIES})
-    return _encoder.encode(_completed(event, {name: raw for name, raw in members.items() if not _path(name)}, spread))
+    return Sealed(_encoder.encode(_completed(event, {name: raw for name, raw in members.items() if not _path(name)}, spread)))
 
 
 def with_audit_level(event: bytes) -> bytes:
@@ -223,15 +223,15 @@ def _completed(event: dict[str, Any], others: Mapping[str, bytes], spread: Seque
     if "auditID" not in event:
         event["auditID"] = f"content-{xxhash.xxh3_128_hexdigest(_encoder.encode([event, dict(sorted(others.items()))]))}"
         notes.append("auditID=content")
-    if notes:
-        annotations = event.get("annotations")
-        known = msgspec.json.decode(annotations) if isinstance(annotations, msgspec.Raw) else annotations
-        event["annotations"] = {**(known if isinstance(known, dict) else {}), ANNOTATION: ";".join(notes)}
+    annotations = event.get("annotations")
+    known = msgspec.json.decode(annotations) if isinstance(annotations, msgspec.Raw) else annotations
+    if notes or isinstance(known, dict):
+        event["annotations"] = noted(known if isinstance(known, dict) else {}, {TRANSLATED: ";".join(notes)} if notes else {})
     return {"kind": "Event", "apiVersion": "audit.k8s.io/v1", **event}
 
 
 def in_zone(event: bytes, zone: Any) -> bytes:
-    """The event with times that name no zone read in `zone`, a tzinfo."""
+    """The sealed event with times that name no zone read in `zone`, a tzinfo."""
     return _BARE_TIME.sub(lambda match: match[1] + _zoned(match[2].decode(), zone).encode() + b'"', event)
 
 

@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple
 from urllib.parse import parse_qs, unquote
 
-from ingest.redaction.redact import ANNOTATION as REDACTED
+from ingest.notes import REDACTED
 from ingest.server.paths import resource_path
 
 from ..cel.library.authorizer import Attributes
@@ -180,7 +180,7 @@ def recorded_of_event(event: Event) -> Recorded:
         event.namespace,
         event.name,
         event.annotations.get("authorization.k8s.io/decision") == "forbid",
-        hides_names(event.annotations.get(REDACTED, "")),
+        hides_names(event.notes.get(REDACTED, "")),
     )
 
 

@@ -28,7 +28,7 @@ _RECORDED = [
     "cluster", "audit_id", "stage", "stage_ts", "ts", "level", "verb", "request_uri", "user_agent",
     "user_name", "user_uid", "user_groups", "user_extra", "impersonated_user",
     "api_group", "api_version", "resource", "subresource", "namespace", "name",
-    "code", "status_reason", "status_message", "annotations", "flags",
+    "code", "status_reason", "status_message", "annotations", "notes", "flags",
 ]  # fmt: skip
 _PLANNED = ["class", "is_plain", "object_key", "sweep_key"]
 _TEXT = pa.string()

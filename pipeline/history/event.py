@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ingest.redaction.redact import ANNOTATION as REDACTED
+from ingest.notes import REDACTED
 from ingest.reviewed import REVIEWED
 from ingest.server.wordings import wordings_of
 
@@ -131,6 +131,7 @@ class Event(msgspec.Struct, frozen=True):
     reason: str
     message: str
     annotations: Mapping[str, str]
+    notes: Mapping[str, str]  # Hindcast's own
     request_raw: Raw | None
     response_raw: Raw | None
     flags: frozenset[str]
@@ -140,18 +141,19 @@ class Event(msgspec.Struct, frozen=True):
     @property
     def wordings(self) -> frozenset[str]:
         """The names of the wordings that the answer's text has, or had before redaction: see ingest/server/wordings.py."""
-        return wordings_of(self.message, self.annotations)
+        return wordings_of(self.message, self.notes)
 
     @property
     def is_redacted(self) -> bool:
         """Whether redaction may have replaced values in its bodies, its URI or its patches of webhooks."""
-        return REDACTED in self.annotations and hides_values(self.annotations[REDACTED])
+        return REDACTED in self.notes and hides_values(self.notes[REDACTED])
 
     @classmethod
     def from_row(cls, row: Row) -> Event:
         """Read a row with the columns of ingest.schema.EVENTS, as pyarrow or DuckDB hand it over."""
         stage_ts: datetime = row["stage_ts"]
-        annotations = dict(row["annotations"])  # pyarrow gives pairs, DuckDB a dict
+        # pyarrow gives pairs, DuckDB a dict
+        annotations, notes = dict(row["annotations"]), dict(row["notes"])
         flags = frozenset(row["flags"])
         return cls(
             cluster=row["cluster"],
@@ -172,10 +174,11 @@ class Event(msgspec.Struct, frozen=True):
             reason=row["status_reason"] or "",
             message=row["status_message"] or "",
             annotations=annotations,
+            notes=notes,
             request_raw=row["request_object"],
             response_raw=row["response_object"],
             flags=flags,
-            reviews=reviews_of(row.get("extra"), flags, annotations.get(REDACTED, "")) if REVIEWED in flags else (),
+            reviews=reviews_of(row.get("review"), flags, notes.get(REDACTED, "")) if REVIEWED in flags else (),
         )
 
     @property

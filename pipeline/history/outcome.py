@@ -40,6 +40,7 @@ def reach_of_event(event: Event) -> Reach:
             reason=event.reason,
             message=event.message,
             annotations=event.annotations,
+            notes=event.notes,
             listed=_listed(event) if event.verb == "deletecollection" else "",
         )
     )

@@ -97,15 +97,15 @@ class Review(NamedTuple):
         return LazyKnown(lambda: decode(raw), SOURCE)
 
 
-def reviews_of(extra: str | bytes | None, flags: frozenset[str], notes: str) -> tuple[Review, ...]:
+def reviews_of(review: str | bytes | None, flags: frozenset[str], notes: str) -> tuple[Review, ...]:
     """The reviews of an event in the order of time; `notes` is its note on redaction. Empty if none is surely of its request."""
-    if extra is None or REVIEWED not in flags or OBJECTS_EXPIRED in flags:
+    if review is None or REVIEWED not in flags or OBJECTS_EXPIRED in flags:
         return ()
-    found = _extra.decode(extra)
+    found = _extra.decode(review)
     if found.unclear == CANDIDATES:
         return ()
     hidden = frozenset(note.partition("=")[0] for note in notes.split(","))
-    each = [found, *(_extra.decode(row["extra"]) for row in found.reviews)]
+    each = [found, *(_extra.decode(row["review"]) for row in found.reviews)]
     return tuple(
         Review(one.review, _bytes(one.review_object), _bytes(one.review_old_object), hidden, not found.unclear)
         for one in each

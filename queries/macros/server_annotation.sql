@@ -1,11 +1,10 @@
--- whether an audit annotation is one that kube-apiserver itself, a built-in plugin or Hindcast's own ingest writes
+-- whether an audit annotation is one that kube-apiserver itself, or a built-in plugin writes
 -- key: annotation key
 --
 -- The table of keys is that of Kubernetes 1.36. A policy cannot be distinguished from these keys by its name alone. So an
 -- annotation of a policy with such a key counts as the server's.
 CREATE MACRO server_annotation(key) AS
-    key IN ('hindcast/redacted', 'hindcast/translated', 'hindcast/wording', 'hindcast/signer', 'hindcast/review', 'hindcast/dry-run') -- ingest
-    OR split_part(key, '/', 1) IN (
+    split_part(key, '/', 1) IN (
         'apiserver.k8s.io', -- unsafe-delete-ignore-read-error; kubernetes/apiserver pkg/endpoints/handlers/delete.go
         'apiserver.latency.k8s.io', -- durations of slow requests; pkg/endpoints/filters/audit.go
         'audit.k8s.io', -- truncated; plugin/pkg/audit/truncate/truncate.go

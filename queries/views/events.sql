@@ -13,8 +13,10 @@
 -- obj_uid: as the client sent it, not as stored
 -- obj_rv: as the client sent it, not as stored
 -- code: HTTP status code
+-- notes: what Hindcast noted on the event, by name: redacted, translated, wording, signer, review, dry-run
 -- vap_failures: the decoded validation_failure annotation, empty without one
 -- request_object: JSON as recorded, null where the level or the verb leaves it out
 -- response_object: JSON as recorded, after the output transformation that the client asked for
+-- review: JSON: the AdmissionReviews that belong to the request, null without one
 -- flags: remarks of ingestion on the event, such as truncated
 SELECT * FROM lake_events

@@ -14,5 +14,5 @@ SELECT
     END AS user_groups,
     CASE WHEN impersonated_user IS NOT NULL THEN user_name END AS impersonator,
     source_ips, user_agent, api_group, api_version, resource, subresource, namespace, name, obj_uid, obj_rv,
-    code, status_reason, status_message, annotations, vap_failures, request_object, response_object, flags
+    code, status_reason, status_message, annotations, notes, vap_failures, request_object, response_object, flags
 FROM deciding_events

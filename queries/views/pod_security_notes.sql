@@ -10,14 +10,14 @@
 WITH noted AS (
     SELECT
         *,
-        list_filter(map_entries(annotations), lambda entry: starts_with(entry.key, 'pod-security.kubernetes.io/')) AS notes,
+        list_filter(map_entries(annotations), lambda entry: starts_with(entry.key, 'pod-security.kubernetes.io/')) AS told,
         CASE WHEN outcome = 'podsecurity' THEN [{key: 'pod-security.kubernetes.io/refused', value: coalesce(status_message, '')}] ELSE [] END AS refusal
     FROM requests
     WHERE len(list_filter(map_keys(annotations), lambda key: starts_with(key, 'pod-security.kubernetes.io/'))) > 0
         OR (code = 403 AND resource = 'pods')
 ),
 entries AS (
-    SELECT * EXCLUDE (notes, refusal, annotations), unnest(list_concat(notes, refusal)) AS entry FROM noted
+    SELECT * EXCLUDE (notes, told, refusal, annotations), unnest(list_concat(told, refusal)) AS entry FROM noted
 ),
 parsed AS (
     SELECT

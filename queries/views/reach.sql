@@ -33,7 +33,7 @@ on_their_way AS (
     SELECT
         *,
         request_way(verb, resource, subresource, code, listed) AS way,
-        recorded_wording(status_message, annotations) AS wording
+        recorded_wording(status_message, notes) AS wording
     FROM recorded
 ),
 found AS (
@@ -42,7 +42,7 @@ found AS (
         -- Filters on what follows from the rule stop at UNNEST. Below it, DuckDB would repeat the whole table of rules in each filter,
         -- and planning such a query took a second.
         unnest([
-            reach_rule(way, verb, api_group, resource, subresource, code, status_reason, status_message, wording, annotations, listed)
+            reach_rule(way, verb, api_group, resource, subresource, code, status_reason, status_message, wording, annotations, notes, listed)
         ]) AS rule
     FROM on_their_way
 ),
@@ -59,7 +59,7 @@ numbered AS (
             END
         END AS operation,
         exempt_from_policies(api_group, resource) AS is_exempt,
-        reach_passed(rule, annotations) AS passed_number,
+        reach_passed(rule, annotations, notes) AS passed_number,
         reach_stopped(rule) AS stopped_number
     FROM found
 )
@@ -68,7 +68,7 @@ SELECT
     way, operation,
     reach_outcome(rule) AS outcome,
     CASE
-        WHEN map_contains(annotations, 'hindcast/dry-run') THEN true
+        WHEN map_contains(notes, 'dry-run') THEN true
         ELSE regexp_matches(request_uri, '[?&]dryRun=[^&]') OR (operation = 'DELETE' AND dry_delete)
     END AS dry_run,
     rule,

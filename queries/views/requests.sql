@@ -12,7 +12,7 @@ WITH on_their_way AS NOT MATERIALIZED (
     SELECT
         *,
         request_way(verb, resource, subresource, code, NULL) AS way,
-        recorded_wording(status_message, annotations) AS wording
+        recorded_wording(status_message, notes) AS wording
     FROM folded_requests
 )
 SELECT
@@ -21,7 +21,7 @@ SELECT
     source_ips, user_agent, api_group, api_version, resource, subresource, namespace, name, obj_uid, obj_rv,
     code, status_reason, status_message,
     reach_outcome(
-        reach_rule(way, verb, api_group, resource, subresource, code, status_reason, status_message, wording, annotations, NULL)
+        reach_rule(way, verb, api_group, resource, subresource, code, status_reason, status_message, wording, annotations, notes, NULL)
     ) AS outcome,
-    annotations, vap_failures, request_object, response_object, flags
+    annotations, notes, vap_failures, request_object, response_object, flags
 FROM on_their_way

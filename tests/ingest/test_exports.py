@@ -15,13 +15,16 @@ from hypothesis import strategies as st
 
 from ingest.decode import decode_events
 from ingest.lake import Lake
+from ingest.notes import PREFIX, TRANSLATED
 from ingest.sources.envelopes import expand, looks_complete
 from ingest.sources.exports import Found, joined
 from ingest.sources.files import ingest_files
 from ingest.sources.forms import form_of
-from ingest.sources.gke import ANNOTATION
 from tests.ingest.reading import values_of
 from tests.yaml_text import load_yaml
+
+# How a line carries the note.
+ANNOTATION = PREFIX + TRANSLATED
 
 CASES = Path(__file__).parents[1] / "cases/ingest"
 EXPORTS = CASES / "exports"

@@ -112,7 +112,7 @@ def test_a_row_without_an_audit_id_has_the_identity_of_its_content(lake: Lake, t
         _read(lake, tmp_path / name, "".join(json.dumps(row) + "\n" for row in rows).encode())
     found = _rows(lake)
     assert len({row["audit_id"] for row in found}) == len(found) == 2
-    assert all("auditID=content" in dict(row["annotations"])["hindcast/translated"] for row in found)
+    assert all("auditID=content" in dict(row["notes"])["translated"] for row in found)
     assert {(row["user_name"], row["resource"], row["name"], row["code"]) for row in found} == {("ann", "pods", "web", 200)}
 
 
@@ -124,7 +124,7 @@ def test_a_body_in_columns_is_left_out_and_noted(lake: Lake, tmp_path: Path) -> 
     _read(lake, tmp_path / "file", json.dumps(event | columns).encode() + b"\n")
     (row,) = _rows(lake)
     assert (row["audit_id"], row["level"], row["request_object"]) == (event["auditID"], "Metadata", None)
-    assert "requestObject=columns" in dict(row["annotations"])["hindcast/translated"]
+    assert "requestObject=columns" in dict(row["notes"])["translated"]
 
 
 def test_annotations_in_columns_keep_their_names(lake: Lake, tmp_path: Path) -> None:

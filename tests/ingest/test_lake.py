@@ -41,7 +41,7 @@ def test_a_lake_of_another_version(lake: Lake) -> None:
     with closing(sqlite3.connect(lake.path / "manifest.sqlite")) as connection, connection:
         connection.execute("UPDATE meta SET value = '99'")
     connection.close()
-    with pytest.raises(LakeError, match="the lake has version 99, this program reads 1"):
+    with pytest.raises(LakeError, match="the lake has version 99, this program reads 2"):
         Lake.open(lake.path)
 
 

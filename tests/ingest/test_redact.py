@@ -13,11 +13,15 @@ from hypothesis import strategies as st
 
 from ingest.errors import InputError, LakeError
 from ingest.eventlist import parse_event_list
+from ingest.notes import PREFIX, REDACTED
 from ingest.redaction.forms import clean_text, may_hold_by_form
 from ingest.redaction.key import load_or_create_key
-from ingest.redaction.redact import ANNOTATION, DEFAULT_RESOURCES, Redactor
+from ingest.redaction.redact import DEFAULT_RESOURCES, Redactor
 from ingest.redaction.uris import clean_uri, uri_needs_a_look
 from tests.drawing import MANY
+
+# How a line carries the note.
+ANNOTATION = PREFIX + REDACTED
 
 POSTS = Path(__file__).parents[1] / "cases" / "posts"
 SECRET = "c3VwZXItc2VjcmV0"

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from ingest.decode import decode_events
 from ingest.lake import Lake
+from ingest.notes import PREFIX, REDACTED
 from ingest.quarantine import read_quarantine
-from ingest.redaction.redact import ANNOTATION, KEY_BYTES, Redactor
+from ingest.redaction.redact import KEY_BYTES, Redactor
 from ingest.sink import Accepted, Sink
 from ingest.sink_limits import SinkLimits
 from ingest.sources.files import ingest_files
@@ -31,6 +32,9 @@ from pipeline.history.event import Event
 from pipeline.history.outcome import outcome_of
 from tests.canaries import CANARY, CASES, EVENTS, ODD, PATHS, assert_clean, build, contents, raw
 from tests.drawing import MANY
+
+# How a line carries the note.
+ANNOTATION = PREFIX + REDACTED
 
 DEMO_LOG = Path(__file__).parents[2] / "api/demo/audit.jsonl.zst"
 AT = datetime(2026, 11, 1, tzinfo=UTC)

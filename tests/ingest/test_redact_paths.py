@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 
 from ingest.errors import InputError
+from ingest.notes import PREFIX, REDACTED
 from ingest.redaction.paths import LAST_APPLIED
-from ingest.redaction.redact import ANNOTATION, KEY_BYTES, Redactor
+from ingest.redaction.redact import KEY_BYTES, Redactor
+
+# How a line carries the note.
+ANNOTATION = PREFIX + REDACTED
 
 POD = {"spec": {"containers": [{"env": [{"name": "A", "value": "s3cret"}, {"name": "B"}]}, {}], "n": 12345678901234567890123}}
 PATH = "pods:spec.containers.env.value"

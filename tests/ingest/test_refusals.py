@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from ingest.decode import decode_events
+from ingest.notes import WORDING
 from ingest.redaction.redact import Redactor
-from ingest.server.wordings import ANNOTATION
 from pipeline.history.event import Event
 from pipeline.history.outcome import reach_of_event
 from pipeline.stages.authorization.questions import refusal_of
@@ -77,8 +77,8 @@ def test_who_refused_is_the_same_with_and_without_redaction(case: dict[str, Any]
 def test_a_redacted_text_of_an_earlier_version_is_never_read_as_another(case: dict[str, Any]) -> None:
     """Lakes of earlier versions lack the note on wordings: then the stage is the same, or it is unknown."""
     redacted = read(Redactor([case.get("redacts", "secrets"), "certificatesigningrequests"]).apply(refused(case)))
-    kept = {name: value for name, value in redacted.annotations.items() if name != ANNOTATION}
-    event = msgspec.structs.replace(redacted, annotations=kept)
-    assert (event.annotations == redacted.annotations) is (event.message == case["message"])
+    kept = {name: value for name, value in redacted.notes.items() if name != WORDING}
+    event = msgspec.structs.replace(redacted, notes=kept)
+    assert (event.notes == redacted.notes) is (event.message == case["message"])
     reach, whole = reach_of_event(event), reach_of_event(read(refused(case)))
     assert reach == whole or reach.at("policies") in ("unknown", whole.at("policies"))

@@ -109,10 +109,7 @@ def line_of(record: Object) -> bytes:
 
 def told(rows: Sequence[dict[str, Any]]) -> set[tuple[Any, ...]]:
     """What rows say: an event with the review that is its evidence, and reviews that are requests of their own."""
-    return {
-        (row["audit_id"], tuple(row["user_groups"]), dict(row["annotations"]).get("hindcast/review"), row["response_object"])
-        for row in rows
-    }
+    return {(row["audit_id"], tuple(row["user_groups"]), dict(row["notes"]).get("review"), row["response_object"]) for row in rows}
 
 
 RECORDS = {
@@ -193,7 +190,7 @@ def test_no_object_is_stored_where_that_is_not_sure(lake: Lake, rows: Rows, even
 def test_dry_runs_are_marked(lake: Lake, rows: Rows) -> None:
     store(lake, [metadata(1, named=[1]), review(1, dryRun=True)])
     (row,) = rows(lake)
-    assert dict(row["annotations"])["hindcast/dry-run"] == "true"
+    assert dict(row["notes"])["dry-run"] == "true"
     assert row["response_object"] is None
 
 
@@ -214,7 +211,7 @@ def test_a_deletecollection_has_a_review_for_each_object() -> None:
     event = metadata(1, verb="deletecollection", objectRef={"resource": "configmaps", "namespace": "shop", "apiVersion": "v1"})
     gone = [review(n, name=name, operation="DELETE", object=None) for n, name in enumerate(("b", "a"))]
     (row,) = joined(decoded([event, *gone]))
-    assert dict(row["annotations"])["hindcast/review"] == f"{uid(0)},{uid(1)}"
+    assert dict(row["notes"])["review"] == f"{uid(0)},{uid(1)}"
 
 
 def test_credentials_of_reviewed_objects_never_reach_the_lake() -> None:
@@ -261,5 +258,5 @@ def test_the_order_of_arrival_does_not_matter(events: list[Any], reviews: list[A
     arrivals = [decoded([each]) for each in arriving]
     assert told(reduce(lambda state, more: joined([*state, *more]), arrivals, [])) == told(whole)
     assert sum(not is_review(row) for row in whole) == len(events), "no event is lost"
-    evidence = [uid for row in whole for uid in dict(row["annotations"]).get("hindcast/review", "").split(",") if uid]
+    evidence = [uid for row in whole for uid in dict(row["notes"]).get("review", "").split(",") if uid]
     assert len(evidence) == len(set(evidence)), "a review is the evidence of one request"

@@ -21,13 +21,17 @@ from ingest import eventlist
 from ingest.apart import APART_BYTES, Apart, take_apart
 from ingest.eventlist import NotAnEventListError, TooMuchError, parse_event_list
 from ingest.flight import Flight
+from ingest.notes import PREFIX, REDACTED
 from ingest.quarantine import read_quarantine
-from ingest.redaction.redact import ANNOTATION, Redactor
+from ingest.redaction.redact import Redactor
 from ingest.sink import REFUSALS, Accepted, DigestWindow, Refused, Sink, is_cluster_name
 from ingest.sink_limits import SinkLimits
 from ingest.spooling.segment import Batch
 from ingest.spooling.spool import Spool, read_segment, sealed_segments
 from tests.drawing import MANY
+
+# How a line carries the note.
+ANNOTATION = PREFIX + REDACTED
 
 POSTS = Path(__file__).parents[1] / "cases" / "posts"
 

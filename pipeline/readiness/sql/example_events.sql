@@ -55,7 +55,7 @@ SELECT
     e.cluster, e.audit_id, e.stage, e.level, e.ts, e.stage_ts, e.verb, e.request_uri, e.user_agent,
     e.user_name, e.user_uid, e.user_groups, e.user_extra, e.impersonated_user,
     e.api_group, e.api_version, e.resource, e.subresource, e.namespace, e.name,
-    e.code, e.status_reason, e.status_message, e.annotations, e.request_object, e.response_object, e.flags, CASE WHEN list_contains(e.flags, 'reviewed') THEN e.extra END AS extra,
+    e.code, e.status_reason, e.status_message, e.annotations, e.notes, e.request_object, e.response_object, e.flags, e.review,
     (e.cluster, e.audit_id, e.ts) IN (SELECT cluster, audit_id, ts FROM shown) AS is_example
 FROM events AS e
 -- For a plain IN or a SEMI JOIN, DuckDB may hash the larger side, which is every event with its bodies.

@@ -12,7 +12,7 @@ SELECT
     cluster, audit_id, stage, level, ts, stage_ts, verb, request_uri, user_agent,
     user_name, user_uid, user_groups, user_extra, impersonated_user,
     api_group, api_version, resource, subresource, namespace, name,
-    code, status_reason, status_message, annotations, request_object, response_object, flags, CASE WHEN list_contains(flags, 'reviewed') THEN extra END AS extra
+    code, status_reason, status_message, annotations, notes, request_object, response_object, flags, review
 FROM looked_up
 -- A deletecollection that was refused halfway has deleted some objects before.
 WHERE stage = 'ResponseComplete' AND (coalesce(code, 0) = 0 OR code BETWEEN 200 AND 299 OR verb = 'deletecollection')

@@ -5,7 +5,7 @@ SELECT
     events.cluster, events.audit_id, stage, level, events.ts, events.stage_ts, events.verb, request_uri, user_agent,
     user_name, user_uid, user_groups, user_extra, impersonated_user,
     events.api_group, events.api_version, events.resource, events.subresource, events.namespace, events.name,
-    events.code, status_reason, status_message, annotations, request_object, response_object, flags, CASE WHEN list_contains(flags, 'reviewed') THEN extra END AS extra
+    events.code, status_reason, status_message, annotations, notes, request_object, response_object, flags, review
 FROM events JOIN met USING (cluster, audit_id, ts, stage_ts)
 WHERE stage = 'ResponseComplete'
 ORDER BY events.ts, events.stage_ts, events.audit_id

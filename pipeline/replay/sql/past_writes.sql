@@ -25,10 +25,11 @@ SELECT
     ) AS shows_object,
     CASE
         WHEN verb = 'deletecollection' OR response_object IS NULL OR map_contains(annotations, 'audit.k8s.io/truncated')
-            OR map_contains(annotations, 'hindcast/redacted') THEN annotations
+            OR map_contains(notes, 'redacted') THEN annotations
         ELSE MAP {}::MAP(VARCHAR, VARCHAR)
     END AS annotations,
-    CASE WHEN NOT shows_object THEN request_object END AS request_object, response_object, flags, CASE WHEN list_contains(flags, 'reviewed') THEN extra END AS extra
+    notes,
+    CASE WHEN NOT shows_object THEN request_object END AS request_object, response_object, flags, review
 FROM events JOIN looked_for
     ON looked_for.cluster = events.cluster AND looked_for.resource = events.resource
     AND looked_for.place = coalesce(events.namespace, '')

@@ -28,7 +28,7 @@ SELECT
     events.cluster, audit_id, stage, level, coalesce(ts, stage_ts) AS ts, stage_ts, events.verb, request_uri, user_agent,
     user_name, user_uid, user_groups, user_extra, impersonated_user,
     events.api_group, events.api_version, events.resource, events.subresource, namespace, events.name,
-    code, status_reason, status_message, annotations, request_object, response_object, flags, CASE WHEN list_contains(flags, 'reviewed') THEN extra END AS extra
+    code, status_reason, status_message, annotations, notes, request_object, response_object, flags, review
 FROM events JOIN planned_classes AS planned
     ON planned.cluster = events.cluster AND planned.api_group = events.api_group AND planned.api_version = events.api_version
     AND planned.resource = events.resource AND planned.subresource = coalesce(events.subresource, '') AND planned.verb = events.verb

@@ -3,7 +3,7 @@ SELECT
     cluster, audit_id, stage, level, coalesce(ts, stage_ts) AS ts, stage_ts, verb, request_uri, user_agent,
     user_name, user_uid, user_groups, user_extra, impersonated_user,
     api_group, api_version, resource, subresource, namespace, name,
-    code, status_reason, status_message, annotations, request_object, response_object, flags, CASE WHEN list_contains(flags, 'reviewed') THEN extra END AS extra
+    code, status_reason, status_message, annotations, notes, request_object, response_object, flags, review
 FROM events
 WHERE stage = 'ResponseComplete' AND cluster = $cluster AND audit_id = $audit_id
 ORDER BY ts DESC, stage_ts DESC

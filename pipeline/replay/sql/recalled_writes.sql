@@ -28,7 +28,7 @@ SELECT
     cluster, audit_id, stage, level, coalesce(ts, stage_ts) AS ts, stage_ts, verb, request_uri, user_agent,
     user_name, user_uid, user_groups, user_extra, impersonated_user,
     api_group, api_version, resource, subresource, namespace, name,
-    code, status_reason, status_message, annotations, request_object, response_object, flags, CASE WHEN list_contains(flags, 'reviewed') THEN extra END AS extra
+    code, status_reason, status_message, annotations, notes, request_object, response_object, flags, review
 FROM meant
 ORDER BY stage_ts DESC, ts DESC, audit_id
 LIMIT $rows

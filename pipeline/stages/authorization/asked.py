@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from ingest.redaction.redact import ANNOTATION as REDACTED
+from ingest.notes import REDACTED, WORDING
 from ingest.schema import EVENTS
-from ingest.server.wordings import ANNOTATION as WORDING
 from queries import LakeReader
 from queries.reach_rules import AUTHORIZER_REASON, DECISION
 
@@ -85,7 +84,8 @@ def event_row(asked: Mapping[str, Any], bodies: Mapping[str, Row], ts: datetime 
     """A row of `events` for a row of `asked` or a question: the whole one if its bodies decide, else with the columns that do."""
     if (found := bodies.get(asked["own"])) is not None:
         return found
-    noted = {DECISION: asked["decision"], WORDING: asked["wording"], REDACTED: asked["redacted"]}
+    told = {DECISION: asked["decision"], AUTHORIZER_REASON: asked["reason"]}
+    noted = {WORDING: asked["wording"], REDACTED: asked["redacted"]}
     return {
         **_NO_COLUMNS,
         "cluster": asked["cluster"],
@@ -107,7 +107,8 @@ def event_row(asked: Mapping[str, Any], bodies: Mapping[str, Row], ts: datetime 
         "name": asked["name"],
         "code": asked["code"],
         "status_message": asked["message"],
-        "annotations": {**{name: value for name, value in noted.items() if value}, AUTHORIZER_REASON: asked["reason"]},
+        "annotations": {name: value for name, value in told.items() if value or name == AUTHORIZER_REASON},
+        "notes": {name: value for name, value in noted.items() if value},
         "flags": [],
     }
 

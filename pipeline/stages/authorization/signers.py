@@ -9,7 +9,7 @@ from typing import Any
 
 import re2
 
-from ingest.redaction.event import SIGNER as REDACTED_SIGNER
+from ingest.notes import SIGNER as REDACTED_SIGNER
 
 from ...authorization.rbac import quoted
 from ...cel.library.authorizer import Attributes
@@ -70,7 +70,7 @@ def _nameless(event: Event, verb: str, is_certain: bool) -> Need:
 def _signer_name(event: Event) -> str:
     if found := _SIGNER.search(event.message):
         return str(found.group(1))
-    return str((_part(event, "spec") or {}).get("signerName") or event.annotations.get(REDACTED_SIGNER) or "")
+    return str((_part(event, "spec") or {}).get("signerName") or event.notes.get(REDACTED_SIGNER) or "")
 
 
 def _part(event: Event, name: str) -> dict[str, Any] | None:

@@ -262,7 +262,7 @@ class Walk:
 
     def _plain_subject(self, question: Mapping[str, Any], ts: datetime) -> Subject:
         """A request that no webhook looks into."""
-        marks = msgspec.json.decode(question["marks"])
+        marks, notes = msgspec.json.decode(question["marks"]), msgspec.json.decode(question["noted"])
         resource = GroupVersionResource(question["api_group"], question["api_version"], question["resource"])
         request = AdmissionRequest(
             cluster=question["cluster"],
@@ -290,9 +290,10 @@ class Walk:
             question["reason"],
             question["message"],
             marks,
+            notes,
         )
         trace = trace_of(marks, question["message"])
-        told, is_settled = halted(reach_of(answered), answered.verb, answered.code, wordings_of(answered.message, marks), trace)
+        told, is_settled = halted(reach_of(answered), answered.verb, answered.code, wordings_of(answered.message, notes), trace)
         reach = told if is_settled else reach_of(answered)
         in_force = self._chain_at(request.cluster, ts)
         return Subject(request, trace, reach, None, self._changes_again(resource), in_force)

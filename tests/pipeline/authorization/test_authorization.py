@@ -178,6 +178,7 @@ def event(entry: dict[str, Any], number: int) -> dict[str, Any]:
         "name": value["metadata"]["name"],
         "code": 201 if verb == "create" else 200,
         "annotations": {},
+        "notes": {},
         "flags": [],
         "response_object": None if level == "Metadata" else json.dumps(status if verb == "delete" else value),
     }

@@ -51,6 +51,7 @@ def build() -> Build:
             "name": "web",
             "code": 201 if columns.get("verb", "create") == "create" else 200,
             "annotations": {},
+            "notes": {},
             "flags": [],
             "request_object": None if request is None else json.dumps(request),
             "response_object": None if response is None else json.dumps(response),

@@ -42,7 +42,7 @@ def event_of(number: int, case: dict[str, Any]) -> Object:
 
 def history_of(events: list[Object]) -> LogHistory:
     rows = decode_events([msgspec.json.encode(event) for event in events], "lab", START, "log").table.to_pylist()
-    return LogHistory.from_rows(row | {"annotations": dict(row["annotations"])} for row in rows)
+    return LogHistory.from_rows(row | {name: dict(row[name]) for name in ("annotations", "notes")} for row in rows)
 
 
 def states(events: list[Object]) -> Iterator[dict[str, Any]]:

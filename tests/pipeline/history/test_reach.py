@@ -161,7 +161,15 @@ def row_of(number: int, given: dict[str, Any]) -> dict[str, Any]:
     at = START + timedelta(seconds=number)
     group, resource = given["resource"]
     fixed = {"cluster": "c", "audit_id": f"{number}", "ts": at, "stage_ts": at, "level": "RequestResponse", "request_uri": "/x"}
-    lists = {"user_groups": [], "source_ips": [], "vap_failures": [], "flags": [], "user_name": "u", "ingest_source": "case"}
+    lists = {
+        "user_groups": [],
+        "source_ips": [],
+        "vap_failures": [],
+        "flags": [],
+        "notes": [],
+        "user_name": "u",
+        "ingest_source": "case",
+    }
     named = {"api_group": group, "resource": resource, "api_version": "v1", "ingest_ts": at}
     return {**dict.fromkeys(EVENTS.names), **fixed, **lists, **given, **named, "annotations": list(given["annotations"].items())}
 

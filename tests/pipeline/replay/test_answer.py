@@ -54,6 +54,7 @@ def event_of(case: dict[str, Any]) -> Event:
         "code": code,
         "status_message": message,
         "annotations": annotations,
+        "notes": {},
         "flags": [],
     }
     return Event.from_row(row)

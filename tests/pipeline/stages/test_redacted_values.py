@@ -51,8 +51,7 @@ EVENTS = [event_of(*each) for each in enumerate(load_yaml((FOLDER / "log.yaml").
 
 
 def lake_of(path: Path, redactor: Redactor | None) -> Path:
-    lines = [json.dumps(each, separators=(",", ":")).encode() for each in EVENTS]
-    take_in(path, [json.loads(line if redactor is None else redactor.apply(line)) for line in lines], f"{path.name}.jsonl")
+    take_in(path, EVENTS, f"{path.name}.jsonl", redactor=redactor)
     with closing(Lake.open(path)) as lake:
         roles = path.parent / "roles.json"
         items = list(load_yaml_all((FOLDER / "roles.yaml").read_text()))

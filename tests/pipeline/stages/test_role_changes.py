@@ -58,6 +58,7 @@ def row_of(request: dict[str, Any]) -> Row:
         "code": request.get("code", 403 if recorded == "forbid" else 200),
         "status_message": request.get("message", ""),
         "annotations": {**decision, "authorization.k8s.io/reason": reason, **request.get("annotations", {})},
+        "notes": {},
         "flags": [],
         **bodies,
     }

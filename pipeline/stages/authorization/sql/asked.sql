@@ -30,7 +30,7 @@ chosen AS (
         coalesce(annotations['authorization.k8s.io/reason'], '') AS reason,
         coalesce(
             list_filter(
-                string_split(annotations['hindcast/redacted'], ','),
+                string_split(notes['redacted'], ','),
                 lambda note: note IN ('requestURI', 'objectRef') AND contains(concat_ws(' ', split_part(request_uri, '?', 1), name), 'REDACTED')
             )[1],
             ''
@@ -43,7 +43,7 @@ chosen AS (
 SELECT
     cluster, audit_id, ts, stage_ts,
     -- A review tells the operation alone: an update may have been a patch.
-    CASE WHEN contains(annotations['hindcast/translated'], 'verb=operation') THEN '' ELSE coalesce(verb, '') END AS verb,
+    CASE WHEN contains(notes['translated'], 'verb=operation') THEN '' ELSE coalesce(verb, '') END AS verb,
     CASE
         WHEN is_referred THEN ''
         WHEN NOT contains(request_uri, 'fieldSelector=') THEN split_part(request_uri, '?', 1)
@@ -62,7 +62,7 @@ SELECT
         WHEN extra ->> '$.authenticationMetadata.impersonationConstraint' IS NOT NULL
         THEN extra ->> '$.authenticationMetadata.impersonationConstraint'
         WHEN list_contains(flags, 'translated')
-            OR list_contains(string_split(coalesce(annotations['hindcast/redacted'], ''), ','), 'fields')
+            OR list_contains(string_split(coalesce(notes['redacted'], ''), ','), 'fields')
         THEN '?'
         ELSE ''
     END AS impersonation_constraint,
@@ -85,7 +85,7 @@ SELECT
         ELSE 400
     END AS code,
     CASE WHEN code = 403 AND decision <> 'forbid' THEN coalesce(status_message, '') ELSE '' END AS message,
-    CASE WHEN code = 403 AND decision <> 'forbid' THEN coalesce(annotations['hindcast/wording'], '') ELSE '' END AS wording,
+    CASE WHEN code = 403 AND decision <> 'forbid' THEN coalesce(notes['wording'], '') ELSE '' END AS wording,
     CASE
         WHEN api_group = 'rbac.authorization.k8s.io' AND verb IN ('create', 'update', 'patch')
             OR api_group = 'certificates.k8s.io' AND (subresource IN ('approval', 'status') OR resource = 'clustertrustbundles')

@@ -11,7 +11,7 @@ SELECT
     verb IN ('update', 'patch') AND code >= 400 AS refused,
     coalesce(code, 0) AS code,
     coalesce(
-        list_has_any(string_split(annotations['hindcast/redacted'], ','), ['requestURI', 'objectRef'])
+        list_has_any(string_split(notes['redacted'], ','), ['requestURI', 'objectRef'])
         AND contains(concat_ws(' ', split_part(request_uri, '?', 1), name), 'REDACTED'),
         false
     ) AS is_redacted,

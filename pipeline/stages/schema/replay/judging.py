@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from ingest.redaction.redact import ANNOTATION as REDACTED
+from ingest.notes import REDACTED
 
 from ....history.event import Event
 from ....history.patch import PatchError
@@ -109,7 +109,7 @@ class _Judgement:
             raise UndecidedError(NO_OLD_DEFINITION)
         if (fixed := _changed_for_ever(self.old.definition, self.new.definition)) is not None:
             raise UndecidedError(f"the API server refuses the new definition: {fixed} cannot be changed")
-        if (redacted := self.event.annotations.get(REDACTED, "")) and "Object" in redacted:
+        if (redacted := self.event.notes.get(REDACTED, "")) and "Object" in redacted:
             raise UndecidedError(f"values were redacted: {redacted}")
         if (refused := predict_typed(self.new, sent)) is not None:
             return self._of_answer(refused)

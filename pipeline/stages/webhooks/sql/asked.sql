@@ -1,6 +1,7 @@
 -- one row per request of a window that admission is for: (cluster, audit_id, ts), with what the calls of webhooks depend on
 -- operation: a refused update or patch counts as UPDATE, though the object may not have existed
 -- marks: JSON of the annotations that show calls of webhooks, without those of authorizers, plugins and latencies
+-- noted: JSON of the notes that say how far the request came
 -- message: of refusals only
 CREATE OR REPLACE TEMP TABLE webhooks_asked AS
 SELECT
@@ -21,6 +22,7 @@ SELECT
                 OR starts_with(entry.key, 'audit.k8s.io/')
             )
     ))))::VARCHAR AS marks,
+    to_json(map_from_entries(list_sort(list_filter(map_entries(notes), lambda entry: entry.key IN ('wording', 'review')))))::VARCHAR AS noted,
     dry_run
 FROM reach
 WHERE operation IS NOT NULL AND way <> 'empty' AND stage = 'ResponseComplete'

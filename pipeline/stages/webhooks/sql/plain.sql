@@ -4,7 +4,7 @@ SELECT
     cluster, audit_id, ts, stage_ts,
     {
         cluster: cluster, verb: verb, operation: operation, api_group: api_group, api_version: api_version, resource: resource,
-        subresource: subresource, namespace: namespace, code: code, reason: reason, message: message, marks: marks,
+        subresource: subresource, namespace: namespace, code: code, reason: reason, message: message, marks: marks, noted: noted,
         dry_run: dry_run, epoch: epoch
     } AS question
 FROM asked JOIN webhooks_epochs USING (cluster, audit_id, ts)
