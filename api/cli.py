@@ -32,7 +32,7 @@ from .command_help import COMMANDS, HELP_OPTIONS, Command, Commands
 from .configuration import Configuration
 from .context import Context
 from .printing.option_words import name_values
-from .printing.pipe import patient
+from .printing.pipe import patient, readable
 
 EXIT_IN_PART = 4
 EXIT_INTERRUPTED = 130
@@ -218,6 +218,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
             elif isinstance(error, HindcastError):
                 _complain(str(error))
                 code = error.exit_code
+            elif isinstance(error, PermissionError):
+                # Every path that a command touches on its own: a lake, a home, a current folder of somebody else.
+                where = error.filename if error.filename is not None else "a file"
+                _complain(f"{where}: {error.strerror}; run it as a user who may read it, or give another place")
+                code = InputError.exit_code
             else:
                 raise
     if code == EXIT_INTERRUPTED:
@@ -266,8 +271,15 @@ _COLLECTING = (20_000, 20, 10)
 def main() -> None:
     """The console script."""
     gc.set_threshold(*_COLLECTING)
-    sys.stdout, sys.stderr = patient(sys.stdout), patient(sys.stderr)
-    code = run()
+    before = sys.stdin, sys.stdout, sys.stderr
+    sys.stdin = readable(sys.stdin)
+    sys.stdout, sys.stderr = own = patient(sys.stdout), patient(sys.stderr)
+    try:
+        code = run()
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = before
+        for stream in own:
+            stream.close()
     # Cleanup at exit takes a moment; interrupting it could leave processes waiting for each other for ever.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)

@@ -179,9 +179,17 @@ def find(environment: Mapping[str, str]) -> Path | None:
     """
     named = environment.get(VARIABLE)
     if named is not None:
-        if named and not Path(named).is_file():
+        if named and not _is_file(Path(named)):
             raise InputError(f"{VARIABLE}: {named} is not a file", "set it to the path of a file, or unset it")
         return Path(named) if named else None
     folder = environment.get("XDG_CONFIG_HOME")
     home = Path(folder) if folder else Path(environment.get("HOME", "")) / ".config"
-    return next((path for path in (Path(FILE_NAME), home / "hindcast" / FILE_NAME) if path.is_file()), None)
+    return next((path for path in (Path(FILE_NAME), home / "hindcast" / FILE_NAME) if _is_file(path)), None)
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is such a file, as far as this user may know: a folder that nobody may enter has no configuration for them."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .aggregated import AGGREGATED
-from .decode import Decoded, decode_events
+from .decode import Decoded, Rejected, decode_events
 from .engine import engine_cursor
 from .errors import LakeError
 from .folding import Folder
@@ -80,7 +80,15 @@ class Lines:
     lines: Sequence[bytes]
     where: Callable[[int], str] | None = None
 
+    def cut(self, start: int, end: int) -> Lines:
+        """The events from one index to another."""
+        told = self.where
+        where = None if told is None else lambda index: told(start + index)
+        return Lines(self.cluster, self.source, self.received_ts, self.lines[start:end], where)
 
+
+# What Python raises where code meets a value that it did not expect. Errors of disks, of the engine and of memory are others.
+_OF_DATA = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
 _KEYS = ", ".join(_KEY)
 _STORED = """
     FROM read_parquet($files, hive_partitioning = false)
@@ -122,8 +130,55 @@ class EventStore:
     def store(self, unit: Iterable[Lines], marks: Mapping[str, str], quarantine_name: str) -> Counts:
         """Store a unit and set `marks` in the manifest, all or nothing; a repetition after a crash stores no event twice.
 
-        Raises LakeError when the disk cannot take it; then no part of the unit is in the lake.
+        An event on which storing fails stops no other: the unit is halved until that event is alone, and goes into quarantine. Then
+        the marks are set once all others are stored. Raises LakeError when the disk cannot take the unit; then no part of it is in
+        the lake, or, where it was halved, a part that a repetition finds.
         """
+        parts = list(unit)
+        try:
+            return self._store(parts, marks, quarantine_name)
+        except _OF_DATA as error:
+            if not any(part.lines for part in parts):
+                raise
+            counts = self._halved(parts, quarantine_name, error)
+            self._store((), marks, "")
+            return counts
+
+    def _halved(self, parts: Sequence[Lines], name: str, error: Exception) -> Counts:
+        """Store the parts of a unit that failed one half after the other; the events that fail alone go into quarantine."""
+        if sum(len(part.lines) for part in parts) == 1:
+            why = f"Hindcast cannot store this event, which is a defect of Hindcast: {type(error).__name__}: {error}"
+            return self.set_aside(parts, {}, name, why)
+        counts = Counts()
+        total = sum(len(part.lines) for part in parts)
+        for number, half in enumerate((cut(parts, 0, total // 2), cut(parts, total // 2, total))):
+            own = f"{name}-{number}" if name else ""
+            try:
+                counts.add(self._store(half, {}, own))
+            except _OF_DATA as found:
+                counts.add(self._halved(half, own, found))
+        return counts
+
+    def set_aside(self, parts: Sequence[Lines], marks: Mapping[str, str], name: str, why: str) -> Counts:
+        """Put all events of some parts into quarantine for one reason, then set `marks`. Raises LakeError."""
+        counts = Counts()
+        refused: list[Quarantined] = []
+        for part in parts:
+            rejected = [Rejected(index, line, why) for index, line in enumerate(part.lines)]
+            refused += _refused(part, Decoded(EVENTS.empty_table(), rejected), counts.refusals)
+        counts.read = counts.quarantined = len(refused)
+        self._quarantine(refused, name)
+        if marks:
+            self._store((), marks, "")
+        return counts
+
+    def _quarantine(self, refused: Sequence[Quarantined], name: str) -> None:
+        try:
+            write_quarantine(self._writer.lake.path / "quarantine", refused, name)
+        except OSError as error:
+            raise LakeError(f"{self._writer.lake.path}: the quarantine cannot be written: {error}", "free some space") from error
+
+    def _store(self, unit: Iterable[Lines], marks: Mapping[str, str], quarantine_name: str) -> Counts:
         counts = Counts()
         refused: list[Quarantined] = []
         files: list[DataFile] = []
@@ -151,12 +206,7 @@ class EventStore:
             counts.stored += stored
             counts.duplicate += unseen.num_rows - stored
         if refused:
-            try:
-                write_quarantine(self._writer.lake.path / "quarantine", refused, quarantine_name)
-            except OSError as error:
-                raise LakeError(
-                    f"{self._writer.lake.path}: the quarantine cannot be written: {error}", "free some space"
-                ) from error
+            self._quarantine(refused, quarantine_name)
         self._writer.commit(files, replaced, props=found, retired_ts=time.time() if replaced else 0.0)
         return counts
 
@@ -205,6 +255,18 @@ class EventStore:
     def close(self) -> None:
         """Release its session of the engine."""
         self._connection.close()
+
+
+def cut(parts: Sequence[Lines], start: int, end: int) -> list[Lines]:
+    """The events of some parts from one number to another, counted over all of them."""
+    found: list[Lines] = []
+    before = 0
+    for part in parts:
+        low, high = max(start - before, 0), min(end - before, len(part.lines))
+        if low < high:
+            found.append(part.cut(low, high))
+        before += len(part.lines)
+    return found
 
 
 def _may_hold(file: DataFile, times_us: Sequence[int]) -> bool:

@@ -16,7 +16,7 @@ from ingest.lake import Lake
 from ingest.maintain import verify
 from ingest.quarantine import quarantine_heads
 from ingest.retention import days_after, present_day
-from ingest.spooling.drain import lag_of
+from ingest.spooling.drain import deaths_of, lag_of
 from ingest.spooling.lag import Lag
 from ingest.spooling.repair import LOST_TAIL
 from ingest.spooling.segment import Damage, read_segment
@@ -30,6 +30,7 @@ from queries.rows import Loss
 _REPEATED_FOR = timedelta(seconds=450)
 _DETAILS_SHOWN = 4
 UNREADABLE = "unreadable"
+DRAIN_DIED = "drain_died"
 _ORDER = list(Severity)
 
 
@@ -218,6 +219,23 @@ def spool_findings(lake: Lake) -> Iterator[Finding]:
         for found in damaged:
             where = f"bytes {found.start} to {found.end}, cannot be read: {found.reason}"
             yield _spool_finding("damaged_segment", f"{segment.name}, {where}", segment.name)
+
+
+def drain_findings(lake: Lake) -> Iterator[Finding]:
+    """How often the process that stores events died while it did so."""
+    if deaths := deaths_of(lake.manifest):
+        yield Finding(
+            Severity.POSSIBLE,
+            "",
+            DRAIN_DIED,
+            deaths,
+            f"the process that stores acknowledged events died {counted(deaths, 'time')} while it stored some",
+            None,
+            None,
+            "",
+            "nothing is lost: the next one goes on with fewer events at a time, and sets aside an event on which it dies alone",
+            "see why in the log of `hindcast serve`, memory limits first; `hindcast quarantine` shows what was set aside",
+        )
 
 
 def _spool_finding(kind: str, found: str, detail: str) -> Finding:

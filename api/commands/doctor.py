@@ -67,7 +67,15 @@ def command(
     Exit code 1: evidence was lost. Exit code 3: evidence may be lost, and only the counters of the API servers (`--metrics`) can
     decide that. Lines `Error in audit plugin` in their logs (`--server-log`) prove losses, but never their absence.
     """
-    from api.checks.checkup import UNREADABLE, clock_findings, damage_findings, lake_state, spool_findings, twice_findings
+    from api.checks.checkup import (
+        UNREADABLE,
+        clock_findings,
+        damage_findings,
+        drain_findings,
+        lake_state,
+        spool_findings,
+        twice_findings,
+    )
     from api.checks.scraping import refuse_unused, server_metrics
     from api.printing.output import render
     from ingest.lake import Lake
@@ -87,7 +95,7 @@ def command(
         verify = verify or any(finding.kind == UNREADABLE for finding in findings)
         if verify:
             findings += damage_findings(lake)
-        findings += spool_findings(lake)
+        findings += [*spool_findings(lake), *drain_findings(lake)]
         findings += clock_findings(lake, datetime.now(UTC))
         findings += _of_cluster([*twice_findings(lake)], cluster)
         state = lake_state(lake)
@@ -113,14 +121,16 @@ def answer(findings: Sequence[Finding], code: int) -> str:
 
 
 def exit_code(findings: Sequence[Finding]) -> int:
-    """1 where evidence is known to be lost, 3 where it may be and no counters of API servers say otherwise, else 0."""
+    """1 where evidence is known to be lost, else 0; 3 where it may be and no counters of API servers say otherwise, and where the
+    drain died."""
+    from api.checks.checkup import DRAIN_DIED
     from queries.ledger import Severity
 
     if any(finding.severity is Severity.LOST for finding in findings):
         return _GATE
     if any(finding.kind == "server_count" and finding.count == 0 for finding in findings):
         return 0
-    return _UNDECIDED if _undecided(findings) else 0
+    return _UNDECIDED if _undecided(findings) or any(finding.kind == DRAIN_DIED for finding in findings) else 0
 
 
 def _undecided(findings: Sequence[Finding]) -> list[Finding]:
@@ -139,7 +149,7 @@ def _examine(
     from api.checks.server_findings import failure_findings, metrics_findings
     from pipeline.derived.whole import losses_of
     from queries import open_lake, rows_of
-    from queries.rows import Loss
+    from queries.rows import Loss, Source
 
     try:
         reader = open_lake(lake)

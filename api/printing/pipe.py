@@ -7,7 +7,7 @@ import os
 import select
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -24,14 +24,20 @@ class _Pipe(io.FileIO):
 
 
 def patient(stream: TextIO | None) -> TextIO:
-    """A stream that writes to the same place as `stream`, and drops all output after its reader has left.
+    """A stream that writes to the same place as `stream`, and drops all output after its reader has left. Close it after use.
 
-    So a command does the rest of its work, and its exit code says how that ended.
+    So a command does the rest of its work, and its exit code says how that ended. It has a descriptor of its own: the last owner of
+    `stream` may close it, and the next file that opens, such as the lake's manifest, would get its number.
     """
     if stream is None:  # the shell closed it (`>&-`); another file must not take its number
         return Path(os.devnull).open("w", encoding="utf-8")
-    stream.flush()
-    raw = _Pipe(stream.fileno(), "w", closefd=False)
+    try:
+        stream.flush()
+        raw = _Pipe(os.dup(stream.fileno()), "w")
+    except io.UnsupportedOperation:  # a stream without a file, in the memory of a caller
+        return cast(TextIO, _Kept(stream))
+    except (OSError, ValueError):  # it is closed, or its descriptor is
+        return Path(os.devnull).open("w", encoding="utf-8")
     return io.TextIOWrapper(
         io.BufferedWriter(raw),
         stream.encoding,
@@ -39,6 +45,39 @@ def patient(stream: TextIO | None) -> TextIO:
         line_buffering=raw.isatty() or stream is sys.stderr,
         write_through=stream is sys.stderr,
     )
+
+
+def readable(stream: TextIO | None) -> TextIO:
+    """Standard input as commands read it: with bytes, and empty if it is closed. The number of a closed one is taken."""
+    try:
+        if stream is not None and not stream.closed and hasattr(stream, "buffer"):
+            return stream
+        if stream is not None and not stream.closed:
+            return io.TextIOWrapper(io.BytesIO(stream.read().encode()), "utf-8")
+    except (OSError, ValueError):
+        pass
+    return Path(os.devnull).open(encoding="utf-8")
+
+
+class _Kept(io.TextIOBase):
+    """Writes into a caller's stream, which stays open when this one is closed."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._stream.encoding or "utf-8"
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        return self._stream.write(text)
+
+    def flush(self) -> None:
+        if not self.closed:
+            self._stream.flush()
 
 
 def has_reader(stream: TextIO) -> bool:

@@ -32,14 +32,16 @@ async def ready(request: Request) -> Response:
     refusal = services.sink.trouble()
     if refusal is not None:
         return error_response(503, refusal.reason, refusal.message, refusal.hint)
+    lag = services.behind.lag  # None until it was measured once
     drain_trouble = services.drain.trouble() if services.drain is not None else None
     return JSONResponse(
         {
             "ready": True,
             "backlog_bytes": services.spool.backlog_bytes,
-            "lag_events": services.behind.lag.events,
-            "lag_seconds": round(services.behind.lag.seconds(time.time()), 3),
+            "lag_events": None if lag is None else lag.events,
+            "lag_seconds": None if lag is None else round(lag.seconds(time.time()), 3),
             "drain": services.drain is not None,
+            "drain_restarts": services.drain.restarts if services.drain is not None else 0,
             "warnings": [warning for warning in (drain_trouble, services.sink.warning()) if warning],
         }
     )

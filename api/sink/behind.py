@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from contextlib import closing
 from pathlib import Path
@@ -23,7 +24,9 @@ class LagGauge:
         self._metrics = metrics
         self._manifest: Manifest | None = None
         self._opened: os.stat_result | None = None
-        self.lag = Lag()
+        self.lag: Lag | None = None  # not known yet
+        metrics.drain_lag_events.set(math.nan)
+        metrics.drain_lag_seconds.set(math.nan)
 
     def measure(self, now_ts: float) -> None:
         """Measure again; call it every second or so. Raises LakeError or OSError when the lag is unknown, and keeps the last

@@ -53,6 +53,7 @@ class ProcessSupervisor:
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
         self._restarts_in_a_row = 0
+        self.restarts = 0  # since the server started
 
     @property
     def pid(self) -> int | None:
@@ -113,6 +114,7 @@ class ProcessSupervisor:
             if time.monotonic() - started > _WELL_AFTER_SECONDS:
                 backoff_seconds, self._restarts_in_a_row = BACKOFF_SECONDS_MIN, 0
             self._restarts_in_a_row += 1
+            self.restarts += 1
             self._log.error(f"{self._name}_ended", exit_code=code, again_in_seconds=backoff_seconds)
             await asyncio.sleep(backoff_seconds)
             backoff_seconds = min(backoff_seconds * 2, BACKOFF_SECONDS_MAX)
@@ -158,6 +160,8 @@ class DrainSupervisor(ProcessSupervisor):
 
     def trouble(self) -> str | None:
         """Why stored events would not show in the views, or None while the drain runs and makes progress."""
+        if self._restarts_in_a_row > 1:
+            return f"the drain process has ended {self.restarts} times since the server started; its log says why"
         waited_seconds = time.monotonic() - self._oldest_since
         if self.pid is not None and self._oldest_segment and waited_seconds > self._settings.drain_stuck_seconds:
             return f"the drain is stuck: segment {self._oldest_segment} has waited for {waited_seconds:.0f} s"

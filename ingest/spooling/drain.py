@@ -19,7 +19,8 @@ from ..lake import Lake
 from ..lake_writer import LakeWriter
 from ..manifest import Manifest
 from ..quarantine import Quarantined, write_quarantine
-from ..store import Counts, EventStore, Lines
+from ..store import Counts, EventStore, Lines, cut
+from .attempts import Attempts
 from .lag import Lag, Waiting
 from .segment import Batch, Damage, read_headers, read_segment
 from .segment_files import OPEN_SUFFIX, SEALED_SUFFIX, sealed_segments, segment_files, segment_name
@@ -27,6 +28,8 @@ from .segment_files import OPEN_SUFFIX, SEALED_SUFFIX, sealed_segments, segment_
 UNIT_EVENTS_MAX = 20_000
 UNIT_BYTES_MAX = 128 << 20
 _MARK = "segment:"
+# The property that counts the drains which died while they stored events.
+DEATHS = "drain_deaths"
 
 
 class _UnreadableError(LakeError):
@@ -70,19 +73,45 @@ def drain(
     """
     counts = Counts()
     _forget_removed(writer, spool)
-    store = EventStore(writer)
+    store, attempts = EventStore(writer), Attempts(spool)
+    if attempts.follows_a_death:
+        writer.commit(props={DEATHS: str(deaths_of(writer.lake.manifest) + 1)})
     try:
         units = _units(writer, sealed_segments(spool))
         while not stopped() and (unit := next(units, None)) is not None:
             if unit.batches:
-                parts = [Lines(batch.cluster, "webhook", batch.received_ts, batch.lines) for batch in unit.batches]
-                found = store.store(parts, unit.marks, unit.name)
+                found = _stored(store, unit, attempts)
                 unit_done(found)
                 counts.add(found)
             _remove(unit.finished)
     finally:
+        attempts.end()
         store.close()
     return counts
+
+
+def _stored(store: EventStore, unit: _Unit, attempts: Attempts) -> Counts:
+    """Store a unit: in one piece, or after a drain that was killed in smaller ones, of which the last sets the marks."""
+    parts = [Lines(batch.cluster, "webhook", batch.received_ts, batch.lines) for batch in unit.batches]
+    total, start = unit.events, 0
+    counts = Counts()
+    while True:
+        end = attempts.end_of(unit.name, start, total)
+        is_whole = (start, end) == (0, total)
+        piece, name = (parts, unit.name) if is_whole else (cut(parts, start, end), f"{unit.name}-{start}-{end}")
+        marks = unit.marks if end == total else {}
+        if attempts.begin(unit.name, start, end - start):
+            counts.add(store.store(piece, marks, name))
+        else:
+            counts.add(store.set_aside(piece, marks, name, "the process that stores events died on this one, more than once"))
+        start = end
+        if end == total:
+            return counts
+
+
+def deaths_of(manifest: Manifest) -> int:
+    """How many drains died while they stored events of this lake."""
+    return int(manifest.prop(DEATHS) or 0)
 
 
 def batches_done(manifest: Manifest) -> dict[str, int]:
