@@ -172,6 +172,7 @@ def _of_cluster(found: list[About], cluster: str | None) -> list[About]:
 
 def _sources_table(sources: Sequence[Source]) -> Table:
     from api.printing.output import Column, Table
+    from queries.rows import Source
 
     names = [item.name for item in fields(Source)]
     leaving = {"last_ingest_ts": 2, "first": 1, "first_ts": 1}
