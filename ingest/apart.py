@@ -24,7 +24,7 @@ from .errors import LakeError
 from .eventlist import BadItem, NotAnEventListError, TooMuchError, parse_event_list
 from .notes import sealed
 from .redaction.redact import Redactor
-from .sources.reviews import event_of_review
+from .sources.reviews import event_of_review, is_review_of_request
 
 # A batch of an API server has a third of this size. The storing thread takes smaller lists apart itself, in a fraction of a second.
 APART_BYTES = 4 * 1024 * 1024
@@ -61,10 +61,13 @@ def take_apart(body: bytes | bytearray, items_max: int | None, redactor: Redacto
 def take_review(body: bytes | bytearray, received_ts: float, redactor: Redactor | None) -> Taken:
     """The event of an AdmissionReview that arrived at a time. Raises NotAnEventListError for another body."""
     line = event_of_review(bytes(body), datetime.fromtimestamp(received_ts, UTC).isoformat())
-    if line is None:
+    if line is None and not is_review_of_request(bytes(body)):
         raise NotAnEventListError(
             "the body is not an AdmissionReview with a request", "only a ValidatingWebhookConfiguration leads an API server here"
         )
+    if line is None:  # no server sends such a review
+        raw = bytes(body) if redactor is None else redactor.apply(bytes(body))
+        return Taken([], [BadItem(raw, "the AdmissionReview lacks what a request has, or has it in another form")], 0)
     cleaned = line if redactor is None else redactor.apply(line)
     return Taken([cleaned], [], int(cleaned is not line))
 

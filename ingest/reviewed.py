@@ -37,6 +37,8 @@ REVIEWS, BEFORE, UNCLEAR = "reviews", "before", "unclear"
 MEMBERS = (FIELD, OBJECT, OLD_OBJECT)
 # Why reviews are unclear: the event names one of its reviews and others may be of later passes, or the choice is not sure.
 PASSES, CANDIDATES = "passes", "candidates"
+# The log has the whole object itself, and the review shows another one: somebody else's, or a forged one. It is not used.
+CONTRADICTS = "contradicts"
 # Some logs have one time for a request, and do not say whether it is that of its begin or of its end.
 _UNTIMED = timedelta(seconds=1)
 # No request but a connection takes longer (--request-timeout).
@@ -98,6 +100,8 @@ def joined(rows: Iterable[Row]) -> list[Row]:
     for found in passes.values():
         found.sort(key=lambda uid: (reviews[uid]["ts"], uid))
     for number, found in passes.items():
+        if any(_contradicts(events[number], reviews[uid]) for uid in found):
+            unclear[number] = CONTRADICTS
         events[number] = _merged(events[number], [reviews[uid] for uid in found], unclear.get(number, ""))
     return events + [row for uid, row in free.items() if uid not in chosen]
 
@@ -118,11 +122,8 @@ def parted(row: Row) -> tuple[Row | None, list[Row]]:
 
 
 def uids_of(row: Row) -> set[str]:
-    """The uids of reviews that the annotations of an event name."""
-    annotations = dict(row["annotations"])
-    return {match[1] for key in annotations if (match := _OF_PASS.fullmatch(key))} | {
-        value for value in annotations.values() if _UID.fullmatch(value)
-    }
+    """The uids of reviews that an event names: in keys that the recorder writes. Any annotation may have a UUID as its value."""
+    return {match[1] for key, _ in row["annotations"] if (match := _OF_PASS.fullmatch(key))}
 
 
 def _rows(raw: msgspec.Raw) -> list[Row]:
@@ -151,9 +152,21 @@ def _parted(rows: Iterable[Row]) -> tuple[list[Row], dict[str, Row]]:
 
 def _claimed(events: Sequence[Row], reviews: dict[str, Row]) -> tuple[dict[int, list[str]], dict[int, str]]:
     """The reviews that events name, and the events that name a pass whose review is missing."""
-    named = {number: uids_of(row) & reviews.keys() for number, row in enumerate(events) if row["stage"] == "ResponseComplete"}
-    passes = {number: list(uids) for number, uids in named.items() if uids}
+    passes: dict[int, list[str]] = {}
+    for number, row in enumerate(events):
+        named = uids_of(row) & reviews.keys() if row["stage"] == "ResponseComplete" else set()
+        # A name alone proves nothing: a webhook may write any.
+        if fitting := [uid for uid in sorted(named) if _is_of(row, reviews[uid])]:
+            passes[number] = fitting
     return passes, {number: PASSES for number, found in passes.items() if len(found) < len(_of_pass(events[number]))}
+
+
+def _is_of(event: Row, review: Row) -> bool:
+    """Whether a review that an event names is of its request, as far as both know it."""
+    if event["ts"] is None or not event["resource"]:
+        return False
+    is_near = event["ts"] - CLOCKS_APART <= review["ts"] <= event["stage_ts"] + CLOCKS_APART
+    return is_near and _place(event) == _place(review) and _fits(event, review, _told_by(review))
 
 
 def _unnamed(events: Sequence[Row]) -> set[int]:
@@ -280,12 +293,68 @@ def _effective(event: Row) -> str | None:
     return user.get("username") if isinstance(user, dict) else None
 
 
+# What the server or the store sets after admission, or at each answer.
+_SET_LATER = frozenset(
+    (
+        *("resourceVersion", "managedFields", "generation", "selfLink", "uid", "creationTimestamp"),
+        *("deletionTimestamp", "deletionGracePeriodSeconds"),
+    )
+)
+_anything = msgspec.json.Decoder()
+
+
+def _contradicts(event: Row, review: Row) -> bool:
+    """Whether the log itself shows the whole object of a request, and a review shows another one or calls it a dry run.
+
+    Such a review is of another request, or forged: its sender is not the API server that wrote the log.
+    """
+    fields = _fields.decode(review["review"])
+    is_deletion = event["verb"] in ("delete", "deletecollection")
+    if event["verb"] == "deletecollection" or event["subresource"] not in _OF_OBJECT:
+        return False
+    recorded = _whole(event["response_object"])
+    if recorded is None:
+        return False
+    if _told_by(review).is_dry and event["request_uri"] is None:
+        return True
+    shown = _whole(bytes(fields.get(OLD_OBJECT if is_deletion else OBJECT, b"null")))
+    return shown is None or not _alike(recorded, shown)
+
+
+def _whole(raw: str | bytes | None) -> dict[str, Any] | None:
+    """An object as it was before the store, without what the server sets later; None for a Status, a Table or no object."""
+    try:
+        body = _anything.decode(raw or b"null")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(body, dict) or not isinstance(meta := body.get("metadata"), dict):
+        return None
+    if body.get("kind") == "Status" or str(body.get("apiVersion")).startswith("meta.k8s.io/"):
+        return None
+    kept = {name: value for name, value in meta.items() if name not in _SET_LATER}
+    return {name: value for name, value in body.items() if name not in ("status", "apiVersion", "kind")} | {"metadata": kept}
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two values agree wherever redaction removed nothing; nothing, null and empty are one."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return all(_alike(one.get(name), other.get(name)) for name in one.keys() | other.keys())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    if any(isinstance(each, str) and is_withheld(each) for each in (one, other)):
+        return True
+    return one == other or (one in _EMPTY and other in _EMPTY)
+
+
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
+
+
 def _merged(event: Row, reviews: Sequence[Row], unclear: str) -> Row:
     """The event with its reviews, and with what they know and it does not."""
     last, uids = reviews[-1], ",".join(row["audit_id"] for row in reviews)
     # Tables derived from events are renewed where flags change, so these say which reviews an event has.
     state = f"{REVIEWED}:{xxhash.xxh3_64_hexdigest(f'{uids} {unclear}'.encode())}"
-    taken: Row = {} if unclear == CANDIDATES else _told(event, last, uids, unclear)
+    taken: Row = {} if unclear in (CANDIDATES, CONTRADICTS) else _told(event, last, uids, unclear)
     notes = [dict(row["notes"]).get(REDACTED, "") for row in (event, *reviews)]
     if found := list(dict.fromkeys(note for text in notes for note in text.split(",") if note)):
         taken["notes"] = _with_marks((event | taken)["notes"], {REDACTED: ",".join(found)})

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -44,17 +44,33 @@ class _Resource(msgspec.Struct):
     resource: str = ""
 
 
-class _Asked(msgspec.Struct, rename="camel"):
+class ReviewKind(msgspec.Struct):
+    """A kind, as a review names it."""
+
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+class ReviewRequest(msgspec.Struct, rename="camel"):
+    """What a review says of its request, apart from the user and the objects: who stores one and who reads one use this type."""
+
+    operation: Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+    kind: ReviewKind
+    request_kind: ReviewKind | None = None
+    name: str = ""
+    namespace: str = ""
+    dry_run: bool | None = None
+    options: dict[str, Any] | None = None
+
+
+class _Asked(ReviewRequest, rename="camel", kw_only=True):
     uid: str
-    operation: str
     user_info: msgspec.Raw
     resource: _Resource
     sub_resource: str = ""
     request_resource: _Resource | None = None
     request_sub_resource: str | None = None
-    namespace: str = ""
-    name: str = ""
-    dry_run: bool | None = None
 
 
 _head = msgspec.json.Decoder(_Head)
@@ -75,6 +91,12 @@ def event_of_review(value: bytes, moment: str | None) -> bytes | None:
     """The event of one review that was recorded at a moment; None where the value is not a review of a request."""
     head = _review(value)
     return None if head is None or head.request is None else _event(head.request, moment)
+
+
+def is_review_of_request(value: bytes) -> bool:
+    """Whether a value says that it is a review with a request, whatever that holds."""
+    head = _review(value)
+    return head is not None and head.request is not None
 
 
 def _review(value: bytes) -> _Head | None:
@@ -140,7 +162,7 @@ def _event(request: dict[str, msgspec.Raw], moment: str | None) -> bytes | None:
         "level": "Metadata",
         "auditID": asked.uid,
         "stage": "ResponseComplete",
-        "verb": _VERBS.get(asked.operation, asked.operation.lower()),
+        "verb": _VERBS[asked.operation],
         "user": asked.user_info,
         "objectRef": {name: text for name, text in reference.items() if text},
         "annotations": noted({}, notes),

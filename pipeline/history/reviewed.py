@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from ingest.reviewed import CANDIDATES, OBJECTS_EXPIRED, REVIEWED, REVIEWS, UNCLEAR
-from ingest.sources.reviews import FIELD, OBJECT, OLD_OBJECT
+from ingest.reviewed import CANDIDATES, CONTRADICTS, OBJECTS_EXPIRED, REVIEWED, REVIEWS, UNCLEAR
+from ingest.sources.reviews import FIELD, OBJECT, OLD_OBJECT, ReviewRequest
 
 from ..request import Evidence, GroupVersionKind, Json, Known, Object, Operation, Unknown
 from .evidence import LazyKnown
@@ -18,26 +18,10 @@ _CONVERTED = Unknown("the webhook that recorded the review was sent the object i
 _Decode: TypeAlias = Callable[[Any], Json]
 
 
-class _Kind(msgspec.Struct):
-    group: str = ""
-    version: str = ""
-    kind: str = ""
-
-
-class _Request(msgspec.Struct, rename="camel"):
-    operation: Operation
-    kind: _Kind
-    request_kind: _Kind | None = None
-    name: str = ""
-    namespace: str = ""
-    dry_run: bool | None = None
-    options: dict[str, Any] | None = None
-
-
 class _Extra(msgspec.Struct, rename="camel"):
     """The fields of a review: of an event without an audit event, or of each row in `reviews`."""
 
-    review: _Request | None = None
+    review: ReviewRequest | None = None
     review_object: msgspec.Raw = msgspec.Raw()
     review_old_object: msgspec.Raw = msgspec.Raw()
     reviews: list[dict[str, Any]] = []
@@ -51,7 +35,7 @@ _extra = msgspec.json.Decoder(_Extra)
 class Review(NamedTuple):
     """One review of a request. `is_last` is false if admission may have run again with other objects."""
 
-    request: _Request
+    request: ReviewRequest
     object_raw: bytes | None
     old_raw: bytes | None
     hidden: frozenset[str]  # the bodies that redaction removed
@@ -63,7 +47,7 @@ class Review(NamedTuple):
 
     @property
     def operation(self) -> Operation:
-        return self.request.operation
+        return Operation(self.request.operation)
 
     @property
     def name(self) -> Evidence[str]:
@@ -101,11 +85,15 @@ def reviews_of(review: str | bytes | None, flags: frozenset[str], notes: str) ->
     """The reviews of an event in the order of time; `notes` is its note on redaction. Empty if none is surely of its request."""
     if review is None or REVIEWED not in flags or OBJECTS_EXPIRED in flags:
         return ()
-    found = _extra.decode(review)
-    if found.unclear == CANDIDATES:
+    try:
+        found = _extra.decode(review)
+        each = [found, *(_extra.decode(row["review"]) for row in found.reviews)]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        # Earlier versions stored reviews that no server sends. They say nothing, so what only they knew is unknown.
+        return ()
+    if found.unclear in (CANDIDATES, CONTRADICTS):
         return ()
     hidden = frozenset(note.partition("=")[0] for note in notes.split(","))
-    each = [found, *(_extra.decode(row["review"]) for row in found.reviews)]
     return tuple(
         Review(one.review, _bytes(one.review_object), _bytes(one.review_old_object), hidden, not found.unclear)
         for one in each
