@@ -49,7 +49,8 @@ class Settings:
     tls_key: Annotated[Path | None, "PEM file with the key of that certificate"] = None
     client_ca: Annotated[Path | None, "PEM file with the authorities of the client certificates that may prove an identity"] = None
     identities: Annotated[
-        Path | None, "file of lines `CLUSTER token:TOKEN` or `CLUSTER name:COMMON-NAME`: who may write as which cluster"
+        Path | None,
+        "file of lines `CLUSTER token:TOKEN`, `CLUSTER recorder:TOKEN` or `CLUSTER name:NAME`: who may write as which cluster",
     ] = None
     sink: Annotated[bool, "receive audit events; without it, only questions about the lake are answered"] = True
     query: Annotated[

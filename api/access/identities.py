@@ -22,9 +22,16 @@ TOKEN_LENGTH_MIN = 16
 _log = structlog.get_logger("hindcast.identities")
 
 
+# The kind of identities that write AdmissionReviews alone.
+RECORDER = "recorder"
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """One way of proving to be a cluster: `kind` is token or name; only the hash of the proof is kept in memory."""
+    """One way of proving to be a cluster; only the hash of the proof is kept in memory.
+
+    `kind` is token or name; or recorder, a token for AdmissionReviews alone, because many may read a webhook's configuration.
+    """
 
     cluster: str
     kind: str
@@ -43,12 +50,13 @@ def read_identities(path: Path) -> list[Identity]:
             continue
         cluster, what = (*text.split(None, 1), "")[:2]
         kind, _, proof = what.strip().partition(":")
-        if not is_cluster_name(cluster) or kind not in ("token", "name") or not proof:
+        if not is_cluster_name(cluster) or kind not in ("token", "name", RECORDER) or not proof:
             # The line itself may be a token, so it is not repeated here.
             raise InputError(
-                f"{path}:{number}: this is not an identity", "write `CLUSTER token:TOKEN` or `CLUSTER name:COMMON-NAME`"
+                f"{path}:{number}: this is not an identity",
+                "write `CLUSTER token:TOKEN`, `CLUSTER recorder:TOKEN` or `CLUSTER name:COMMON-NAME`",
             )
-        if kind == "token" and len(proof) < TOKEN_LENGTH_MIN:
+        if kind != "name" and len(proof) < TOKEN_LENGTH_MIN:
             raise InputError(
                 f"{path}:{number}: the token is shorter than {TOKEN_LENGTH_MIN} characters", "make one with `openssl rand -hex 32`"
             )
@@ -84,9 +92,13 @@ class IdentityFile:
         else:
             _log.info("identities_reloaded", count=len(self._identities))
 
-    def clusters_of(self, token: str | None, certificate_name: str | None) -> frozenset[str]:
-        """The clusters that the bearer of this token or certificate may write as; empty when neither proves anything."""
-        shown = {kind: _hash(proof) for kind, proof in (("token", token), ("name", certificate_name)) if proof}
+    def clusters_of(self, token: str | None, certificate_name: str | None, *, is_review: bool = False) -> frozenset[str]:
+        """The clusters that the bearer of this token or certificate may write as; empty when neither proves anything.
+
+        `is_review`: it writes an AdmissionReview, and no audit event.
+        """
+        proofs = (("token", token), ("name", certificate_name), (RECORDER, token if is_review else None))
+        shown = {kind: _hash(proof) for kind, proof in proofs if proof}
         found = set()
         # Every identity is compared, in constant time, so that the duration does not show how close a guess was.
         for identity in self._identities:

@@ -16,11 +16,13 @@ from ingest.lake import Lake
 from ingest.maintain import verify
 from ingest.quarantine import quarantine_heads
 from ingest.retention import days_after, present_day
+from ingest.reviewed import CONTRADICTS, REVIEWED
 from ingest.spooling.drain import deaths_of, lag_of
 from ingest.spooling.lag import Lag
 from ingest.spooling.repair import LOST_TAIL
 from ingest.spooling.segment import Damage, read_segment
 from ingest.spooling.segment_files import OPEN_SUFFIX, SEALED_SUFFIX, sealed_segments
+from queries import LakeReader
 from queries.ledger import LOSS_KINDS, Severity
 from queries.rows import Loss
 
@@ -32,6 +34,10 @@ _DETAILS_SHOWN = 4
 UNREADABLE = "unreadable"
 DRAIN_DIED = "drain_died"
 _ORDER = list(Severity)
+_CONTRADICTED = f"""
+    SELECT cluster, count(*) AS requests, min(ts) AS first_ts, max(ts) AS last_ts FROM events
+    WHERE list_contains(flags, '{REVIEWED}') AND review ->> '$.unclear' = '{CONTRADICTS}'
+    GROUP BY cluster ORDER BY cluster"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +225,24 @@ def spool_findings(lake: Lake) -> Iterator[Finding]:
         for found in damaged:
             where = f"bytes {found.start} to {found.end}, cannot be read: {found.reason}"
             yield _spool_finding("damaged_segment", f"{segment.name}, {where}", segment.name)
+
+
+def review_findings(reader: LakeReader) -> Iterator[Finding]:
+    """AdmissionReviews that the log contradicts, by cluster."""
+    rows = reader.rows(_CONTRADICTED)
+    for row in rows:
+        yield Finding(
+            Severity.NOTE,
+            row["cluster"],
+            "contradicting_review",
+            row["requests"],
+            f"{counted(row['requests'], 'request')} with an AdmissionReview that shows another object than the log",
+            row["first_ts"],
+            row["last_ts"],
+            "",
+            "the log decides alone; the sender of the review is not the API server that wrote the log, or sent it later",
+            "see who knows the recorder's token; `hindcast explain` names the review",
+        )
 
 
 def drain_findings(lake: Lake) -> Iterator[Finding]:

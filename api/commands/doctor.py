@@ -145,7 +145,7 @@ def _examine(
     """The sources, and the findings from the views; if no engine can read the events, the finding says so."""
     import duckdb
 
-    from api.checks.checkup import ledger_findings, unreadable_finding
+    from api.checks.checkup import ledger_findings, review_findings, unreadable_finding
     from api.checks.server_findings import failure_findings, metrics_findings
     from pipeline.derived.whole import losses_of
     from queries import open_lake, rows_of
@@ -157,7 +157,7 @@ def _examine(
             findings = ledger_findings([Loss(**row) for row in losses_of(reader).to_pylist()], datetime.now(UTC))
             if scraped:
                 findings += metrics_findings(reader, cluster, scraped)
-            findings += failure_findings(reader, failures)
+            findings += [*failure_findings(reader, failures), *review_findings(reader)]
             return _of_cluster(rows_of(reader.sources(), Source), cluster), _of_cluster(findings, cluster)
         finally:
             reader.close()

@@ -67,7 +67,7 @@ def command(
     from api.given import given_of
     from api.printing.explained import as_data, as_text
     from api.work.explained_stages import ByStage
-    from api.work.explaining import Wanted, completed, request_of
+    from api.work.explaining import Wanted, completed, request_of, unused_reviews
     from pipeline.explaining.asked import Asked
     from pipeline.explaining.redaction import Redaction
     from pipeline.report.texts import json_text, yaml_text
@@ -81,6 +81,8 @@ def command(
     asked = Asked(frozenset(policy or ()), version, redaction=Redaction(tuple(redact or ())))
     with closing(open_lake(own.lake)) as reader:
         request = request_of(reader, completed(reader, Wanted(audit_id, cluster, at)))
+        for sentence in unused_reviews(reader, request):
+            own.warn(sentence)
         if other_authorizers is not None:
             asked = replace(asked, other_authorizers={request.cluster: other_authorizers})
         question = ByStage(reader, request, asked)

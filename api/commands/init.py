@@ -121,11 +121,10 @@ def command(
     if recorder and not sink.is_tls:
         raise InputError(f"--recorder: {server} speaks no TLS", "API servers ask webhooks over https:// alone")
     token, recorder_token = new_token(), new_token()
-    tokens = (token, recorder_token) if recorder else (token,)
     files = {
         out / POLICY: (needed, 0o644),
         out / KUBECONFIG: (kubeconfig_text(sink, token), 0o600),
-        out / IDENTITIES: (identities_text(sink, *tokens), 0o600),
+        out / IDENTITIES: (identities_text(sink, token, recorder_token if recorder else ""), 0o600),
     }
     if recorder:
         files |= _recorder_files(out, sink, recorder_token)

@@ -45,7 +45,7 @@ async def stored(
 ) -> tuple[bytearray, Accepted | Refused] | Response:
     """Receive and store the body of a cluster's API server; a response where no body was received. `token` is that of the path."""
     services = services_of(request)
-    refusal = _refuse_sender(services, request, cluster, token) or _refuse_form(services, request)
+    refusal = _refuse_sender(services, request, cluster, token, is_review) or _refuse_form(services, request)
     if refusal is not None:
         return refusal
     body_bytes = int(request.headers["content-length"])
@@ -109,12 +109,12 @@ def _admit(request: Request, sender: str) -> None:
         admit(sender)
 
 
-def _refuse_sender(services: Services, request: Request, cluster: str, token: str | None) -> Response | None:
+def _refuse_sender(services: Services, request: Request, cluster: str, token: str | None, is_review: bool) -> Response | None:
     """Whether the sender may write as this cluster."""
     certificate_name = request.scope.get("state", {}).get("certificate_name")
     if services.identities is None and (services.settings.client_ca is None or certificate_name is not None):
         return None
-    clusters = _clusters_of(services, request, certificate_name, token)
+    clusters = _clusters_of(services, request, certificate_name, token, is_review)
     if cluster in clusters:
         return None
     services.metrics.batches_refused.labels("identity").inc()
@@ -130,12 +130,14 @@ def _refuse_sender(services: Services, request: Request, cluster: str, token: st
     return response
 
 
-def _clusters_of(services: Services, request: Request, certificate_name: str | None, path_token: str | None) -> frozenset[str]:
+def _clusters_of(
+    services: Services, request: Request, certificate_name: str | None, path_token: str | None, is_review: bool
+) -> frozenset[str]:
     if services.identities is None:
         return frozenset()
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     shown = path_token or (token.strip() if scheme.lower() == "bearer" else None)
-    return services.identities.clusters_of(shown, certificate_name)
+    return services.identities.clusters_of(shown, certificate_name, is_review=is_review)
 
 
 def _refuse_form(services: Services, request: Request) -> Response | None:

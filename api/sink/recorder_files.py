@@ -17,7 +17,7 @@ RECORDER = "recorder.yaml"
 ADMISSION, ADMISSION_KUBECONFIG = "recorder-admission.yaml", "recorder.kubeconfig"
 _NAME = "recorder.hindcast.example.com"
 _HEAD = "# The webhook that records what admission saw, and allows every request. Apply it with kubectl.\n"
-_IN_PATH = "# The token is in the path: whoever may read this object can write events of this cluster.\n"
+_IN_PATH = "# The token is in the path: whoever may read this object can write reviews of this cluster, and no audit events.\n"
 _NOISE = "!(request.resource.resource in ['leases', 'events'])"
 
 

@@ -102,9 +102,12 @@ def kubeconfig_text(sink: Sink, token: str) -> str:
     return head + yaml.safe_dump(config, sort_keys=False)
 
 
-def identities_text(sink: Sink, *tokens: str) -> str:
-    """The lines for `hindcast serve --identities` that let API servers with a token or certificate write as this cluster."""
-    proofs = [f"token:{token}" for token in tokens]
+def identities_text(sink: Sink, token: str, recorder_token: str = "") -> str:
+    """The lines for `hindcast serve --identities` that let API servers with a token or certificate write as this cluster.
+
+    The recorder's token opens /admission alone.
+    """
+    proofs = [f"token:{token}", *([f"recorder:{recorder_token}"] if recorder_token else [])]
     if sink.client_certificate:
         proofs = [f"name:{sink.client_name or f'apiserver-{sink.cluster}'}"]
     head = "# Append this to the file of `hindcast serve --identities`; it takes over changes by itself.\n"

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from ingest.errors import InputError
+from ingest.reviewed import CONTRADICTS, REVIEWED
 from queries import LakeReader
 
 from ..errors import NotFoundError
@@ -14,6 +15,11 @@ from ..errors import NotFoundError
 _IDS_SHOWN = 5
 # Of a request without an end: why it is not replayed, and what helps.
 UNFINISHED = ("ResponseComplete is not recorded", "ingest the rest of the log; an audit policy may also omit that stage")
+_CONTRADICTED = f"""
+    SELECT unnest(from_json(review -> '$.reviews[*].audit_id', '["VARCHAR"]')) AS uid
+    FROM events
+    WHERE audit_id = $audit_id AND cluster = $cluster AND ts = $ts AND list_contains(flags, '{REVIEWED}')
+        AND review ->> '$.unclear' = '{CONTRADICTS}'"""
 _FOUND = """
     SELECT cluster, coalesce(ts, stage_ts) AS ts, bool_or(stage = 'ResponseComplete') AS finished,
         any_value(verb) AS verb, any_value(resource) AS resource
@@ -51,6 +57,15 @@ def request_of(reader: LakeReader, wanted: Wanted) -> Found:
     """
     found = one_request(reader, wanted)
     return Found(found["cluster"], wanted.audit_id, found["ts"], found["finished"])
+
+
+def unused_reviews(reader: LakeReader, request: Found) -> list[str]:
+    """A sentence on each AdmissionReview that seemed to be of the request and is not used, because the log contradicts it."""
+    rows = reader.rows(_CONTRADICTED, {"cluster": request.cluster, "audit_id": request.audit_id, "ts": request.ts})
+    return [
+        f"request {request.audit_id}: the AdmissionReview {row['uid']} is not used, because the log itself shows another object"
+        for row in rows
+    ]
 
 
 def completed(reader: LakeReader, wanted: Wanted) -> Wanted:
