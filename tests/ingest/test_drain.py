@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,9 +14,10 @@ from ingest.lake import Lake
 from ingest.lake_writer import LakeWriter
 from ingest.quarantine import read_quarantine
 from ingest.spooling import drain as drain_module
-from ingest.spooling.drain import drain
+from ingest.spooling.attempts import Attempts
+from ingest.spooling.drain import deaths_of, drain
 from ingest.spooling.spool import Spool, sealed_segments
-from ingest.store import Counts
+from ingest.store import Counts, EventStore, Lines
 
 Event = Callable[..., bytes]
 Ids = Callable[[Lake], list[str]]
@@ -161,3 +162,66 @@ def test_a_segment_that_cannot_be_read_stays_and_holds_up_no_other(lake: Lake, t
         drained(lake, spool)
     assert ids(lake) == ["id-1"]
     assert [path.name for path in sealed_segments(spool)] == ["00.jsonl.zst"]
+
+
+class Fragile(EventStore):
+    """Fails on events with a mark, as a defect of Hindcast would."""
+
+    def _store(self, unit: Iterable[Lines], marks: Mapping[str, str], quarantine_name: str) -> Counts:
+        parts = list(unit)
+        if any(b"bad" in line for part in parts for line in part.lines):
+            raise KeyError("bad")
+        return super()._store(parts, marks, quarantine_name)
+
+
+@pytest.mark.parametrize("bad", [[0], [6], [2, 3, 5], list(range(7))])
+def test_an_event_that_cannot_be_stored_stops_no_other(bad: list[int], lake: Lake, event: Event, ids: Ids) -> None:
+    lines = [event(number, verb="bad" if number in bad else "get") for number in range(7)]
+    parts = [Lines("c", "webhook", 1.0, lines[:3]), Lines("c", "webhook", 2.0, lines[3:])]
+    with lake.writer() as writer:
+        store = Fragile(writer)
+        counts = store.store(parts, {"mark": "1"}, "unit")
+        store.close()
+    assert (counts.read, counts.stored, counts.quarantined) == (7, 7 - len(bad), len(bad))
+    assert lake.manifest.prop("mark") == "1"
+    kept = read_quarantine(lake.path / "quarantine")
+    assert sorted(record.raw for record in kept) == sorted(lines[number] for number in bad)
+    assert all("a defect of Hindcast: KeyError" in record.reason for record in kept)
+    if len(bad) < 7:
+        assert ids(lake) == [f"id-{number}" for number in range(7) if number not in bad]
+
+
+@given(total=st.integers(1, 20_000), data=st.data())
+def test_a_drain_that_dies_on_an_event_sets_it_aside_and_gets_on(
+    tmp_path_factory: pytest.TempPathFactory, total: int, data: st.DataObject
+) -> None:
+    spool = tmp_path_factory.mktemp("spool")
+    deadly = data.draw(st.integers(0, total - 1))
+    set_aside: list[int] = []
+    for _ in range(12):
+        attempts, start, died = Attempts(spool), 0, False
+        while start < total and not died:
+            end = attempts.end_of("unit", start, total)
+            assert start < end <= total
+            if not attempts.begin("unit", start, end - start):
+                set_aside.append(start)
+            else:
+                died = start <= deadly < end
+            start = end
+        if not died:
+            attempts.end()
+            break
+    assert set_aside == [deadly]
+    assert not Attempts(spool).follows_a_death
+
+
+def test_a_death_is_counted_and_the_next_drain_stores_less_at_a_time(lake: Lake, tmp_path: Path, event: Event, ids: Ids) -> None:
+    spool = tmp_path / "spool"
+    spooled(spool, [event(number) for number in range(8)])
+    (segment,) = sealed_segments(spool)
+    Attempts(spool).begin(f"{segment.name}-0", 0, 8)
+    assert drained(lake, spool) == Counts(read=8, stored=8)
+    assert deaths_of(lake.manifest) == 1
+    assert ids(lake) == [f"id-{number}" for number in range(8)]
+    assert len(lake.files()) == 4
+    assert not Attempts(spool).follows_a_death
