@@ -1,4 +1,4 @@
-"""Hindcast's own notes on an event, and how they are told from what a stranger wrote.
+"""Hindcast's own notes on an event, and how they differ from what a stranger wrote.
 
 An event is somebody else's data: its annotations may have any name, `hindcast/review` too. Hindcast's own notes (what redaction
 removed, what a translation could not say, which reviews belong to the request) decide verdicts, so no input may write one.

@@ -24,7 +24,7 @@ _DOORS = "split_part(ingest_source, ':', 1) IN ('webhook', 'file')"
 
 
 def as_now(rows: str, are_ours: bool = True) -> str:
-    """A SELECT of rows of EVENTS, of which those of format 1 have null `notes`; `are_ours`: they are of a local lake."""
+    """A SELECT of rows of EVENTS; those of format 1 have null `notes`; `are_ours`: they are of a local lake."""
     is_reviewed = f"(list_contains(flags, 'reviewed') AND {_DOORS})" if are_ours else "false"
     is_note = f"(entry.key IN ({_HARMLESS}) OR (entry.key IN ({_DECIDING}) AND {is_reviewed}))"
     entries = "map_entries(annotations)"

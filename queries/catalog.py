@@ -326,7 +326,7 @@ def _reading(name: str, paths: tuple[str, ...]) -> str:
 
 
 def _as_now(rows: str, paths: tuple[str, ...]) -> str:
-    """The operand of FROM for rows of events of which some may be of format 1: with today's columns."""
+    """The operand of FROM for rows of events, some perhaps of format 1: with today's columns."""
     is_published = any(map(is_url, paths))
     if not is_published and not (_may_be_old and any(map(_is_old, paths))):
         return rows

@@ -91,7 +91,7 @@ def drain(
 
 
 def _stored(store: EventStore, unit: _Unit, attempts: Attempts) -> Counts:
-    """Store a unit: in one piece, or after a drain that was killed in smaller ones, of which the last sets the marks."""
+    """Store a unit: in one piece, or in smaller ones after a drain was killed. The last piece sets the marks."""
     parts = [Lines(batch.cluster, "webhook", batch.received_ts, batch.lines) for batch in unit.batches]
     total, start = unit.events, 0
     counts = Counts()
