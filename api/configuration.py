@@ -188,7 +188,7 @@ def find(environment: Mapping[str, str]) -> Path | None:
 
 
 def _is_file(path: Path) -> bool:
-    """Whether there is such a file, as far as this user may know: a folder that this user may not enter has no configuration for them."""
+    """Whether there is such a file, as far as this user may know: a folder of somebody else has no configuration."""
     try:
         return path.is_file()
     except OSError:

@@ -1,8 +1,8 @@
 """How many events the drain stores at a time: fewer after it was killed, so that it gets on whatever kills it.
 
-An out-of-memory killer meets the same unit at the same place each time. A file in the spool names the unit and the piece that is being
-stored. If it is there when a drain begins, the last one died within that piece, which is then stored in quarters. An event on which
-the drain died alone, twice, goes into quarantine.
+An out-of-memory killer meets the same unit at the same place each time. A file in the spool names the unit and the piece that is
+being stored. If it is there when a drain begins, the last one died within that piece, which is then stored in quarters. An event on
+which the drain died alone, twice, goes into quarantine.
 """
 
 from __future__ import annotations

@@ -227,7 +227,17 @@ class Event(msgspec.Struct, frozen=True):
 
 
 def effective_user(row: Row) -> UserInfo:
-    """The user that policies see: the impersonated user if the request impersonated, else the authenticated one."""
+    """The user that policies see: the impersonated user if the request impersonated, else the authenticated one.
+
+    Ingest takes no event whose users have another form. Of a user in a lake that something else wrote, nothing is known.
+    """
+    try:
+        return _effective_user(row)
+    except (AttributeError, TypeError, ValueError, RecursionError):
+        return UserInfo("", "", (), {}, False)
+
+
+def _effective_user(row: Row) -> UserInfo:
     if row["impersonated_user"]:
         user = decode_json(row["impersonated_user"])
         name, groups = user.get("username") or "", tuple(user.get("groups") or ())

@@ -7,10 +7,10 @@
 -- impersonator: the authenticated user where the request impersonated, else null
 SELECT
     cluster, audit_id, ts, stage, stage_ts, complete, stages, level, verb, request_uri,
-    coalesce(impersonated_user ->> '$.username', user_name) AS user_name,
+    CASE WHEN json_valid(impersonated_user) IS FALSE THEN NULL ELSE coalesce(impersonated_user ->> '$.username', user_name) END AS user_name,
     CASE
         WHEN impersonated_user IS NULL THEN user_groups
-        ELSE coalesce(from_json(impersonated_user -> '$.groups', '["VARCHAR"]'), [])
+        ELSE coalesce(TRY(from_json(impersonated_user -> '$.groups', '["VARCHAR"]')), [])
     END AS user_groups,
     CASE WHEN impersonated_user IS NOT NULL THEN user_name END AS impersonator,
     source_ips, user_agent, api_group, api_version, resource, subresource, namespace, name, obj_uid, obj_rv,

@@ -10,7 +10,7 @@ WITH answered AS (
     -- This reads final events and not requests, so that no join carries bodies.
     SELECT
         cluster, audit_id, ts, stage_ts, verb, api_group, resource, subresource, namespace, name, obj_rv, code, response_object,
-        coalesce(impersonated_user ->> '$.username', user_name) AS user_name
+        CASE WHEN json_valid(impersonated_user) IS FALSE THEN NULL ELSE coalesce(impersonated_user ->> '$.username', user_name) END AS user_name
     FROM events
     WHERE stage IN ('ResponseComplete', 'Panic')
     UNION ALL

@@ -41,7 +41,7 @@ SELECT
     list_contains(failure.actions, 'Deny') AS enforced,
     code < 400 AS admitted,
     verb, api_group, api_version, resource, subresource, namespace, name,
-    coalesce(impersonated_user ->> '$.username', user_name) AS user_name,
+    CASE WHEN json_valid(impersonated_user) IS FALSE THEN NULL ELSE coalesce(impersonated_user ->> '$.username', user_name) END AS user_name,
     CASE WHEN impersonated_user IS NOT NULL THEN user_name END AS impersonator,
     user_agent, code, level, stage, flags,
     workload(api_group, resource, name, recorded_object(response_object, request_object)) AS workload

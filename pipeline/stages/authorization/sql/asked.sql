@@ -38,7 +38,7 @@ chosen AS (
         coalesce(request_uri, '') = '' OR (redacted <> '' AND coalesce(resource, '') <> '') AS is_referred
     FROM answered
     WHERE ts IS NOT NULL AND ($since IS NULL OR ts >= $since) AND ($until IS NULL OR ts < $until)
-        AND ($user IS NULL OR coalesce(impersonated_user ->> '$.username', user_name) = $user OR user_name = $user)
+        AND ($user IS NULL OR coalesce(TRY(impersonated_user ->> '$.username'), user_name) = $user OR user_name = $user)
 )
 SELECT
     cluster, audit_id, ts, stage_ts,
