@@ -33,13 +33,8 @@ from .schema import EVENT_KEY, EVENTS, REPEATS
 
 # Only files of the same cluster are read, so the cluster need not be compared.
 _KEY = tuple(name for name in EVENT_KEY if name != "cluster")
-_OURS = (
-    "ingest_ts",
-    "ingest_source",
-    "flags",
-    "notes",
-    "review",
-)  # fields in which Hindcast itself may make copies of one event differ
+# Fields in which Hindcast itself may make copies of one event differ.
+_OURS = ("ingest_ts", "ingest_source", "flags", "notes", "review")
 _CONTENT = tuple(name for name in EVENTS.names if name not in EVENT_KEY and name not in _OURS)
 
 
