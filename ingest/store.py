@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -167,9 +168,14 @@ class EventStore:
             self._store((), marks, "")
         return counts
 
+    @property
+    def quarantine(self) -> Path:
+        """The folder of refused records."""
+        return self._writer.lake.path / "quarantine"
+
     def _quarantine(self, refused: Sequence[Quarantined], name: str) -> None:
         try:
-            write_quarantine(self._writer.lake.path / "quarantine", refused, name)
+            write_quarantine(self.quarantine, refused, name)
         except OSError as error:
             raise LakeError(f"{self._writer.lake.path}: the quarantine cannot be written: {error}", "free some space") from error
 

@@ -94,6 +94,8 @@ _MEANINGS = {
     "annotations": "the annotations of the event, by key",
     "complete": "false where no final stage was recorded",
     "extra": "JSON: fields of the event that have no column",
+    "notes": "what Hindcast noted on the event, by name; no input reaches them",
+    "review": "JSON: the AdmissionReviews that belong to the request",
     "flags": "marks of the event, such as `truncated`, `redacted`, `translated`",
     "impersonated_user": "JSON: the user as whom the request acted, if any",
     "impersonator": "the authenticated user where the request acted as another one; else null",

@@ -95,6 +95,12 @@ def _stored(store: EventStore, unit: _Unit, attempts: Attempts) -> Counts:
     parts = [Lines(batch.cluster, "webhook", batch.received_ts, batch.lines) for batch in unit.batches]
     total, start = unit.events, 0
     counts = Counts()
+    if attempts.follows_a_death:
+        # The lake does not have the unit, so what an earlier attempt set aside comes again, perhaps in other pieces.
+        folder = store.quarantine
+        for path in (folder / f"{unit.name}.jsonl.zst", *folder.glob(f"{unit.name}-*.jsonl.zst")):
+            with suppress(OSError):  # then a record is there twice
+                path.unlink(missing_ok=True)
     while True:
         end = attempts.end_of(unit.name, start, total)
         is_whole = (start, end) == (0, total)

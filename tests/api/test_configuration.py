@@ -126,7 +126,7 @@ def test_every_format_may_be_the_usual_one() -> None:
 
 def test_the_version_names_the_lakes_format(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
-    assert capsys.readouterr().out == "hindcast 0.1.0 (lake format 1)\n"
+    assert capsys.readouterr().out == "hindcast 0.1.0 (lake format 2)\n"
 
 
 @pytest.mark.parametrize("environment", [{}, {"_CODE_COMPLETE": "complete_bash", "COMP_WORDS": "hindcast r", "COMP_CWORD": "1"}])

@@ -322,7 +322,7 @@ def test_what_was_worked_out_before_the_newest_events_is_said_to_be(
         assert "newest events" not in text
         with Lake.open(tmp_path / "lake").writer() as writer:
             table = pq.read_table(open_lake(tmp_path / "lake").files.events[0]).slice(0, 10)
-            writer.commit(writer.write("events", "new", table))
+            writer.commit(writer.write("events", "demo", table))
         assert "It does not hold the newest events yet" in main(found.page("/evidence"))
         assert "do not hold the newest events yet" in main(found.page("/"))
 

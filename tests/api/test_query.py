@@ -357,8 +357,10 @@ def test_new_events_and_merged_files_are_seen(demo_lake: Path, tmp_path: Path, m
         monkeypatch.setattr("api.ask.asking._LOOK_AGAIN_SECONDS", 1e9)
         with lake.writer() as writer:
             files = lake.manifest.files("events")
-            tables = [pq.read_table(tmp_path / "lake" / file.path) for file in files]
-            merged = writer.write("events", "demo", pa.concat_tables(tables), compacted=True)
+            merged = []
+            for cluster in ("demo", "new"):
+                tables = [pq.read_table(tmp_path / "lake" / file.path) for file in files if file.cluster == cluster]
+                merged += writer.write("events", cluster, pa.concat_tables(tables), compacted=True)
             writer.commit(merged, [file.path for file in files], retired_ts=0.0)
             for file in files:
                 (tmp_path / "lake" / file.path).unlink()

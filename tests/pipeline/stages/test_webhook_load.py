@@ -96,7 +96,7 @@ def test_rates_count_every_second_of_the_window(lake: Path, reader: LakeReader) 
     assert (load.burst_1s, load.burst_10s, load.unsized) == (1, 5, 0)
     assert (load.concurrent_mean, load.concurrent_most) == (5 / 18, 0.5)
     pods = [thing("Pod", f"pod-{index}") for index in range(4)] + [thing("Pod", "guard-0", "guard")]
-    assert load.bytes == sum(len(json.dumps(pod)) for pod in pods)
+    assert load.bytes == sum(len(json.dumps(pod, separators=(",", ":"))) for pod in pods)
     causes = {(each.dimension, each.value): each.calls for each in found.causes}
     assert causes == {
         ("resource", "pods"): 5, ("user", "alice"): 4, ("user", "system:node:n1"): 1,
