@@ -99,6 +99,7 @@ def main() -> int:
     if chosen.words and _finish(_start(["pytest", *_PYTEST, until, f"--quick-failed={names}", *deselected, *chosen.words]), begun):
         failed.append("pytest")
     if "pytest" not in failed and names.exists():
+        print(f"\nfailed before the time was over:\n{names.read_text(encoding='utf-8')}")
         failed.append("pytest")
     if _finish(types, begun):
         failed.append("mypy")
