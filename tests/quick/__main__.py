@@ -53,7 +53,7 @@ def changed_files(base: str | None) -> list[str]:
 
 
 class Chosen:
-    """The tests to run, as words for pytest, and what is left out."""
+    """The words for pytest that name the tests, and the tests that stay out."""
 
     def __init__(self, changed: Sequence[str], graph: Graph, seconds: dict[str, dict[str, float]]) -> None:
         reached = graph.tests(changed)

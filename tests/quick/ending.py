@@ -32,7 +32,7 @@ class Ending:
         self._is_over = False
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """The session, which is told to end."""
+        """Keep the session, which this plugin ends."""
         self._session = session
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
