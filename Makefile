@@ -50,13 +50,13 @@ quick: $(VENV)/.checks
 
 # One process more than cores; the tests of one file stay together, because they share what they set up. The longest files come
 # first: see tests/conftest.py.
-# It ends with the number of skipped tests and the reasons (-rs). TESTS names folders or files; without it all tests run.
+# It ends with the number of skipped tests and the reasons, and of failed ones the names (-rfEs). TESTS names folders or files; without it all tests run.
 test: $(VENV)/.tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -rs $(TESTS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -rfEs $(TESTS)
 
 # What each test file takes, for the order of `make test` and the choice of `make quick`.
 seconds: $(VENV)/.tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -rs --keep-seconds
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -rfEs --keep-seconds
 
 # The property tests with other examples each time, and more of them. What it finds becomes a case of its own.
 search: $(VENV)/.tests

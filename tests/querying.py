@@ -14,7 +14,7 @@ from api.settings import Settings
 
 API = "/api/v1"
 ORIGIN = "http://127.0.0.1:7444"
-_PATIENCE_SECONDS = 120
+_PATIENCE_SECONDS = 300.0
 
 
 class QueryClient:

@@ -17,7 +17,7 @@ from typing import Any
 
 from api.settings import Settings
 
-_START_SECONDS_MAX = 60
+_START_SECONDS_MAX = 300
 _PROGRAM = (
     "import os, sys; from api.settings import Settings; from api.sink.serve import serve; "
     "sys.exit(serve(Settings.read(os.environ)))"
@@ -80,7 +80,7 @@ class RunningServer:
     def kill(self) -> None:
         """End the server as a crash does."""
         self.process.kill()
-        self.process.wait(timeout=20)
+        self.process.wait()
 
     @property
     def drain_runs(self) -> bool:
@@ -101,7 +101,7 @@ class RunningServer:
     def stop(self) -> int:
         """End the server as an operator does; returns its exit code."""
         self.process.terminate()
-        return self.process.wait(timeout=60)
+        return self.process.wait()
 
     def connect(self, context: ssl.SSLContext | None = None, timeout_seconds: float = 30.0) -> http.client.HTTPConnection:
         """A connection of its own."""

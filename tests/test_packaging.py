@@ -29,7 +29,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
     assert "\t$(BIN)/python -m hatchling build -d dist\n" in (ROOT / "Makefile").read_text()
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     return folder
 
 
@@ -48,7 +48,7 @@ def test_the_wheel_runs_the_demonstration_in_an_environment_of_its_own(dist: Pat
     venv.create(home, with_pip=True)
     python = home / "bin" / "python"
     install = [python, "-m", "pip", "install", "--no-index", "--no-deps", "--disable-pip-version-check", wheel]
-    subprocess.run(install, check=True, capture_output=True, timeout=120)
+    subprocess.run(install, check=True, capture_output=True)
     (packages,) = home.glob("lib/python*/site-packages")
     (packages / "needed.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     where = subprocess.run(
@@ -113,7 +113,7 @@ def release(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder with the files of a release."""
     out = tmp_path_factory.mktemp("release")
     command = [sys.executable, "deploy/release", "--dist", str(dist), "--url", f"{RELEASES}/", "--out", str(out)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     return out
 
 

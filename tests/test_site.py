@@ -155,7 +155,7 @@ def test_a_link_to_a_missing_page_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "docs" / "index.md").write_text("# A page\n\n[nowhere](missing.md)\n")
     (tmp_path / "zensical.toml").write_text('[project]\nsite_name = "x"\n')
     command = [sys.executable, "-m", "zensical", "build", "--strict"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "page does not exist" in done.stdout + done.stderr
 

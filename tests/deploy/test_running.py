@@ -98,7 +98,7 @@ def test_the_container_of_the_page_serves_with_a_read_only_root(tmp_path: Path, 
         metrics.close()
         # The pages' side.
         reader = {"Authorization": f"Bearer {TOKEN}"}
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while (found := send(connect("pages"), "GET", "/api/v1/sources", b"", **reader))[0] != 200 or not found[1]["rows"]:
             assert time.monotonic() < deadline, found
             time.sleep(0.2)

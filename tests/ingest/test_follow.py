@@ -276,7 +276,7 @@ def test_signals_end_it_in_order_and_a_kill_costs_nothing(tmp_path: Path, event:
         with log.open("ab") as handle:
             handle.write(event(3) + b"\n" + event(4)[:30])
         process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate()
     assert process.returncode == code, err
     assert stored(lake) == 3
     assert b"Traceback" not in err

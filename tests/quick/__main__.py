@@ -27,8 +27,8 @@ _SECONDS_UNKNOWN = 3.0
 _SECONDS_OF_ONE_TEST_MAX = 15.0
 # What a person meets first, by surface. They run where the graph cannot tell, because a test starts a process by name.
 SMOKE = (
-    "tests/api/test_starting.py",
-    "tests/api/test_command_line.py",
+    "tests/api/pages/test_starting.py",
+    "tests/api/commands/test_command_line.py",
     "tests/ingest/test_decode.py",
     "tests/queries/test_cases.py",
     "tests/pipeline/stages/test_stages.py",

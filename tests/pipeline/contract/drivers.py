@@ -24,7 +24,7 @@ from pipeline.stages.stage import Asked
 from queries import open_lake
 
 KILLED = -signal.SIGKILL
-_SECONDS_MAX = 120.0
+_SECONDS_MAX = 300.0
 REQUESTS = 2
 
 

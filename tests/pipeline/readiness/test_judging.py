@@ -12,7 +12,7 @@ import yaml
 import pipeline.readiness
 from ingest.errors import InputError
 from pipeline.readiness import ReadinessRules, judge
-from tests.pipeline.stages.test_authorization_stage import ANN_READS, RBAC, SEE
+from tests.pipeline.stages.authorization.test_stage import ANN_READS, RBAC, SEE
 from tests.recording import take_in
 from tests.yaml_text import load_yaml
 

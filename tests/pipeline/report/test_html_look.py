@@ -14,7 +14,7 @@ import pytest
 
 from pipeline.readiness.report import Report
 from pipeline.report.html import to_html
-from tests.api.test_pages_look import CONTRAST, OBSTACLES, TOO_WIDE, UNFOLD
+from tests.api.pages.test_look import CONTRAST, OBSTACLES, TOO_WIDE, UNFOLD
 from tests.browsing import Browser, needs_browser
 
 pytestmark = needs_browser
