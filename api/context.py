@@ -37,9 +37,14 @@ class Context:
     warnings: list[str] = field(default_factory=list)
 
     def say(self, message: str) -> None:
-        """One line to standard error; silent with --quiet."""
+        """One line of progress to standard error: what happens now, or which file was written. Silent with --quiet."""
         if not self.quiet:
             sys.stderr.write(visible(message) + "\n")
+
+    def tell(self, sentence: str) -> None:
+        """A part of the answer, to standard error, also with --quiet: it hides progress and nothing else."""
+        if self.speaks:
+            sys.stderr.write(visible(sentence) + "\n")
 
     def warn(self, sentence: str) -> None:
         """One line to standard error, also with --quiet: a job that hides progress must not hide that it tests nothing."""

@@ -65,11 +65,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.set_threshold(20_000, 20, 10)
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Libraries warn of what the interpreter cannot collect at its end."""
-    gc.unfreeze()
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the long files; `make test` hands out files in this order.
 
@@ -116,6 +111,14 @@ class _Seconds:
             for file, tests in sorted(self._took.items())
         }
         SECONDS.write_text(json.dumps(kept, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def closed_databases_at_all() -> Iterator[None]:
+    """What no single module was found to leave open. Libraries warn, too, of what the interpreter cannot collect at its end."""
+    yield
+    if found := left_open.left_open_at_all():
+        pytest.fail("\n".join(found))
 
 
 @pytest.fixture(scope="module", autouse=True)

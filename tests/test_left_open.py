@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from tests.left_open import left_open
+from tests.left_open import left_open, left_open_at_all
 
 
 def test_a_database_that_nothing_uses_is_found_and_closed() -> None:
@@ -17,3 +17,12 @@ def test_a_database_that_nothing_uses_is_found_and_closed() -> None:
     used.close()
     del used
     assert left_open() == []
+
+
+def test_a_database_of_what_survived_a_look_is_found_in_the_end() -> None:
+    kept: list[object] = [sqlite3.connect(":memory:")]
+    kept.append(kept)  # only the collector ends it
+    assert left_open() == []
+    del kept
+    (found,) = left_open() or left_open_at_all()
+    assert "test_a_database_of_what_survived_a_look_is_found_in_the_end (call) left a database open" in found

@@ -80,7 +80,7 @@ def command(
         render([disagreeing, agreed, *decided], output, limit=limit)
     else:
         render([confused, agreed, disagreeing, *decided], output, limit=limit)
-    own.say(found.window)
+    own.tell(found.window)
     return 0
 
 

@@ -104,7 +104,7 @@ def command(
     tables = [_sources_table(sources), _lake_table(state, datetime.now(UTC)), _findings_table(findings, verify)]
     render(tables, output, limit=limit)
     code = exit_code(findings)
-    own.say(f"doctor: {answer(findings, code)}; exit code {code}")
+    own.tell(f"doctor: {answer(findings, code)}; exit code {code}")
     return code
 
 

@@ -132,9 +132,9 @@ def command(
         own.say(f"report: {path}")
     tables = [*reports.report_tables(report, wide=output is not ReportFormat.TABLE), *counterexample_tables(report)]
     reports.print_report(report, output, tables, limit)
-    own.say(found.window)
+    own.tell(found.window)
     code = exit_code(report, Allowed(allow_insufficient, allow_exemptions))
-    own.say(f"gate: {_sentence(report)}; exit code {code}")
+    own.tell(f"gate: {_sentence(report)}; exit code {code}")
     return code
 
 

@@ -200,7 +200,10 @@ def _reporter(own: Context) -> Callable[[IngestSummary, str], None]:
         )
         if text != said and (problem or time.monotonic() - said_at >= _REPORT_SECONDS):
             said, said_at = text, time.monotonic()
-            own.say(f"{problem}; it is tried again" if problem else text)
+            if problem:
+                own.tell(f"{problem}; it is tried again")
+            else:
+                own.say(text)
 
     return report
 

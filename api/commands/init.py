@@ -267,7 +267,7 @@ def _check(own: Context, wanted: str, given: AuditPolicy | None, output: Format,
     elif not rows:
         known = loss_answer((each.severity, each.found) for each in ledger)
         found = f"each recorded write has the level that a replay needs; {known}"
-    own.say(f"init --check: {found}; exit code {code}")
+    own.tell(f"init --check: {found}; exit code {code}")
     return code
 
 

@@ -14,6 +14,7 @@ import typer
 
 from api.context import Context
 from api.printing.output import Format
+from ingest.acting import visible
 from ingest.errors import EvidenceError, InputError
 
 from .parts import options
@@ -96,7 +97,7 @@ def command(
         if unused:
             found = rights_in_force(reader, history, place, window.since, window.until, version, subject)
             render([unused_table(found.rules, subject)], Format.TABLE if output is Format.YAML else output, limit=limit)
-            own.say(_evidence(found.evidence))
+            own.tell(_evidence(found.evidence))
             return 0
         if subject is None:
             raise InputError("no subject is given", "say with --subject whose roles are meant, or list all grants with --unused")
@@ -109,7 +110,9 @@ def command(
     finally:
         reader.close()
     if output is Format.YAML:
-        sys.stdout.write(f"# {_summary(privileges)}\n")
+        # Whoever applies the file later sees no terminal: it says itself what its roles refuse.
+        for sentence in (_summary(privileges), *_proof(privileges)):
+            sys.stdout.write(f"# {visible(sentence)}\n")
         sys.stdout.write(to_yaml(privileges.manifests, is_compact=True))
     elif output is Format.JSON:
         json.dump({"apiVersion": "v1", "kind": "List", "items": privileges.manifests}, sys.stdout, indent=2)
@@ -118,7 +121,7 @@ def command(
         tables = [rights_table(privileges.rights), refused_table(privileges.refused), beyond_table(privileges.beyond)]
         render(tables, output, limit=limit)
     for sentence in _remarks(privileges):
-        own.say(sentence)
+        own.tell(sentence)
     return 0
 
 
@@ -155,16 +158,18 @@ def _nothing(privileges: Privileges, subject: str, users: Iterable[tuple[str]]) 
 
 
 def _summary(found: Privileges) -> str:
+    from ingest.counted import counted
+
     span = f"from {_moment(found.first_ts)} to {_moment(found.last_ts)}"
-    return f"Least privilege of {found.subject} by {found.requests:,} allowed requests {span} in cluster {found.cluster}"
+    return f"Least privilege of {found.subject} by {counted(found.requests, 'allowed request')} {span} in cluster {found.cluster}"
 
 
 def _moment(ts: datetime | None) -> str:
     return ts.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if ts is not None else "the first event"
 
 
-def _remarks(found: Privileges) -> Iterable[str]:
-    """What a reader of the roles has to know, as sentences."""
+def _proof(found: Privileges) -> Iterable[str]:
+    """What the roles allow and refuse of the recorded requests, and what they lack."""
     from ingest.counted import counted
 
     check, reasons = found.proof.check, found.proof.reasons
@@ -178,6 +183,13 @@ def _remarks(found: Privileges) -> Iterable[str]:
     for reason, requests, example in found.missing:
         if reason not in told:
             yield f"not in the roles, used by {counted(requests, 'request')}{f', such as {example}' if example else ''}: {reason}"
+
+
+def _remarks(found: Privileges) -> Iterable[str]:
+    """What a reader of the roles has to know, as sentences."""
+    from ingest.counted import counted
+
+    yield from _proof(found)
     yield from _later(found.later)
     yield from _width(found)
     if found.refused:

@@ -87,7 +87,7 @@ def command(
         are_several = not cluster and len(known_clusters(own)) > 1
         render([levels_table(found, are_several), obstacles_table(found, are_several)], Format(output), limit=limit)
     for sentence in _remarks(found, given is not None):
-        own.say(sentence)
+        own.tell(sentence)
     return 0
 
 

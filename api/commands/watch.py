@@ -311,7 +311,7 @@ def _published(own: Context, port: int | None, file: Path | None) -> Iterator[Wa
     metrics = WatchMetrics()
     server = metrics.serve(port) if port is not None else None
     if server is not None:
-        own.say(f"metrics: http://{HOST}:{server.server_port}/metrics")
+        own.tell(f"metrics: http://{HOST}:{server.server_port}/metrics")
     if file is not None:
         own.say(f"metrics: {file}")
     try:
