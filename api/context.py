@@ -46,6 +46,13 @@ class Context:
         if self.speaks:
             sys.stderr.write(visible(sentence) + "\n")
 
+    def tell_window(self, words: str) -> None:
+        """Which requests the answer is about; see Window.words. The whole log is what everybody expects."""
+        if words.startswith("window: whole log"):
+            self.say(words)
+        else:
+            self.tell(words)
+
     def warn(self, sentence: str) -> None:
         """One line to standard error, also with --quiet: a job that hides progress must not hide that it tests nothing."""
         if sentence not in self.warnings:

@@ -80,7 +80,7 @@ def command(
         render([disagreeing, agreed, *decided], output, limit=limit)
     else:
         render([confused, agreed, disagreeing, *decided], output, limit=limit)
-    own.tell(found.window)
+    own.tell_window(found.window)
     return 0
 
 

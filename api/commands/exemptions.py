@@ -111,7 +111,7 @@ def command(
         own.say("replaying with the exemptions, and what each one of them exempts")
         proposal = propose(reader, own.lake, plan, summary, manifests, day, replay.workers_or_default(own, workers), note=note)
     _print(proposal, output, limit)
-    own.tell(plan.words_of_window)
+    own.tell_window(plan.words_of_window)
     return 1 if exit_code and not (proposal.denies_nothing and proposal.fits_later) else 0
 
 

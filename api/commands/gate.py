@@ -132,7 +132,7 @@ def command(
         own.say(f"report: {path}")
     tables = [*reports.report_tables(report, wide=output is not ReportFormat.TABLE), *counterexample_tables(report)]
     reports.print_report(report, output, tables, limit)
-    own.tell(found.window)
+    own.tell_window(found.window)
     code = exit_code(report, Allowed(allow_insufficient, allow_exemptions))
     own.tell(f"gate: {_sentence(report)}; exit code {code}")
     return code

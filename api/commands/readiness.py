@@ -186,7 +186,7 @@ def make_report(
     report = partial(flow.make_report, own.lake, plan, summary, wanted, replay.walk(own, asked.workers), counted=counted)
     question = (asked.texts, asked.expires, others, rules, change_delay)
     made = made_once(own, plan, question, export, report)
-    own.tell(plan.words_of_window)
+    own.tell_window(plan.words_of_window)
     return made.report
 
 

@@ -125,7 +125,7 @@ def command(
         return 0
     render([*_compared(own, replays), *(table for each in replays for table in each.tables)], output, limit=limit)
     files = replays[0].plan.files
-    own.tell(window.words(files.newest_us if files else None))
+    own.tell_window(window.words(files.newest_us if files else None))
     for each in replays:
         own.say(f"verdicts: {each.verdicts}")
     if export is not None:

@@ -11,11 +11,12 @@ from queries import LakeReader
 from ..derived.facts import LakeFacts, facts_of
 from ..derived.inputs import KeptInputs
 from ..derived.kept import Covered, Keeping, KeptGoneError, Store
+from ..manifests.documents import Document
 from ..runs import RunKind, RunSummary
 from ..runs.executors import Executor, Make
 from ..runs.kinds import in_use_if_there
 from ..runs.local import LocalProcesses
-from ..runs.running import Crew, Progress, make_run
+from ..runs.running import Crew, Doubts, Progress, make_run
 from ..runs.window import Window
 from .keeping import TakenOver, classes_of, forget_older, is_present, keep_run, store_of, units_of
 from .kept_inputs import TakenInputs, keep_inputs
@@ -51,7 +52,17 @@ def run_replay(
     """
     lake, chosen = Path(lake_path), executor or LocalProcesses(workers)
     kind = kind or (RunKind.CALIBRATION if plan.policies is None else RunKind.REPLAY)
-    return make_run(plan, lake, kind, lambda reader, parts: _made(plan, reader, lake, parts, chosen), progress, threads=1)
+    doubts = _doubts(plan, lake, workers, executor)
+    return make_run(plan, lake, kind, lambda reader, parts: _made(plan, reader, lake, parts, chosen), progress, 1, doubts)
+
+
+def _doubts(plan: ReplayPlan, lake: Path, workers: int, executor: Executor | None) -> Doubts | None:
+    """The requests that mutating policies given with the policies change before these see them."""
+    # Imported late: stages lie above replays, and most folders have no mutating policy.
+    from ..stages.mutating.first import doubts_of
+
+    given = plan.policies.objects if plan.policies is not None else ()
+    return doubts_of([Document(each.object, each.source) for each in given], plan, lake, workers, executor)
 
 
 def _made(plan: ReplayPlan, reader: LakeReader, lake: Path, parts: Path, executor: Executor) -> Iterator[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -13,6 +14,7 @@ from ..admission.policies.evaluate import OUT_OF_BUDGET
 from ..authorization import RecordedRbac
 from ..cel.costs.costed import EXCEEDED
 from ..history.world import LogHistory
+from ..manifests.documents import Document
 from ..matching import Target
 from ..request import AdmissionRequest, GroupVersionResource
 from .past import load_history, param_kinds_of
@@ -52,6 +54,11 @@ class Judges:
         self.history: LogHistory = load_history(reader, param_kinds_of(plan.policies), plan.window)
         self._worlds = Worlds(self.history)
         self._rbac = RecordedRbac(self.history, dict(plan.other_authorizers))
+        # Imported late: stages lie above replays.
+        from ..stages.mutating.first import concerned_by
+
+        given = [Document(each.object, each.source) for each in plan.policies.objects]
+        self._is_changed = concerned_by(given, plan.kubernetes_version)
 
     @property
     def rbac(self) -> RecordedRbac:
@@ -65,13 +72,17 @@ class Judges:
         if found is None or (binding is not None and not bound):
             return None
         alone = PolicySet((found,), tuple(bound[:1]), self._policies.objects)
-        return Judge(compile_set(alone, self._version), self._worlds, self._rbac)
+        return Judge(compile_set(alone, self._version), self._worlds, self._rbac, self._is_changed)
 
 
 class Judge:
     """One policy with one binding, or with none."""
 
-    def __init__(self, compiled: CompiledSet, worlds: Worlds, rbac: RecordedRbac) -> None:
+    def __init__(
+        self, compiled: CompiledSet, worlds: Worlds, rbac: RecordedRbac, is_changed: Callable[[Target], bool] = lambda target: False
+    ) -> None:
+        """`is_changed`: whether mutating policies given with the policy may change a request first."""
+        self._is_changed = is_changed
         self._compiled = compiled
         self._worlds = worlds
         self._rbac = rbac
@@ -98,6 +109,8 @@ class Judge:
         rows = [row for row in evaluate_request(self._compiled, request, world, authorize) if row.decision is not Decision.NOMATCH]
         if not rows:
             return None
+        if self._is_changed(Target.of(request)):
+            return Judgement("unknown", "mutating policies given with it may change the object first", "insufficient")
         denied = [row for row in rows if row.effect is Decision.DENY]
         if denied:
             said = next((row for row in denied if row.message), denied[0])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .verdict import VERDICT_VALUES
-from .verdicts import JUDGED, SETS, Judged, expanded, in_arrival_order
+from .verdict import INSUFFICIENT, VERDICT_VALUES, Flip
+from .verdicts import JUDGED, SETS, Judged, Pass, expanded, in_arrival_order
 
 # Passes that are sorted at a time. More passes are cut into stretches of time with about this many each.
 _ORDERED_MAX = 500_000
@@ -35,6 +35,39 @@ class Merged:
             first_set += part.sets.num_rows
         self._judged = judged
         self.sets: pa.Array[Any] = pa.concat_arrays(sets)
+
+    def revise(self, whys: Mapping[Pass, str]) -> None:
+        """Make the verdicts on some passes unknown, each for a reason."""
+        if not whys:
+            return
+        asked = pa.array({place[1] for place in whys}, pa.string())
+        rows: list[Any] = self.verdicts.to_pylist()
+        sets: list[Any] = self.sets.to_pylist()
+        number_of: dict[tuple[int, str], int] = {}
+        verdict_of: dict[tuple[int, str], int] = {}
+
+        def verdict(number: int, why: str) -> int:
+            found = verdict_of.get((number, why))
+            if found is None:
+                found = verdict_of[number, why] = len(rows)
+                rows.append(_unknown(rows[number], why))
+            return found
+
+        for at, part in enumerate(self._judged):
+            numbers: list[Any] = part["set"].to_pylist()
+            hit: list[Any] = pc.indices_nonzero(pc.is_in(part["audit_id"], value_set=asked)).to_pylist()
+            for index, row in zip(hit, part.take(pa.array(hit, pa.int64())).to_pylist(), strict=True):
+                why = whys.get((row["cluster"], row["audit_id"], row["ts"], row["pass"]))
+                if why is not None:
+                    key = (numbers[index], why)
+                    if key not in number_of:
+                        number_of[key] = len(sets)
+                        sets.append([verdict(each, why) for each in sets[key[0]]])
+                    numbers[index] = number_of[key]
+            place = JUDGED.get_field_index("set")
+            self._judged[at] = part.set_column(place, JUDGED.field("set"), pa.array(numbers, pa.int32()))
+        self.verdicts = pa.Table.from_pylist(rows, schema=VERDICT_VALUES)
+        self.sets = pa.array(sets, SETS.field(0).type)
 
     def passes(self) -> pa.Table:
         """How many passes got each set: columns set, passes."""
@@ -67,6 +100,13 @@ class Merged:
             stretch = [part.slice(first, last - first) for part, first, last in zip(self._judged, places, until, strict=True)]
             places = until
             yield in_arrival_order(pa.concat_tables([JUDGED.empty_table(), *stretch]).combine_chunks())
+
+
+def _unknown(row: dict[str, Any], why: str) -> dict[str, Any]:
+    """A verdict that is not known after all, as a row of VERDICT_VALUES."""
+    said = {"decision": "unknown", "effect": None, "message": None, "reason": None, "code": None, "why": why}
+    flip = str(Flip.UNKNOWN) if row["flip"] is not None else None
+    return row | said | {"evidence": INSUFFICIENT, "audit_annotations": [], "bypasses_actions": False, "flip": flip}
 
 
 def _number(value: Any) -> int:

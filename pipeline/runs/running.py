@@ -10,7 +10,7 @@ import gc
 import hashlib
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -28,21 +28,29 @@ from .processes import COLLECTING
 from .store import RunStore, StoredRun
 from .summarize import summarize
 from .summary import RunSummary
-from .verdicts import VerdictFile
+from .verdicts import Pass, VerdictFile
 from .window import lake_digest
 
 Progress: TypeAlias = Callable[[int, int], None]  # is called with how many requests are done, and how many are planned
 # Makes the missing parts of a run, in its folder of parts; yields how many requests each part settled, those before first.
 MakeParts: TypeAlias = Callable[[LakeReader, Path], Iterator[int]]
+# Passes whose verdicts something else decides, with the reasons. It is asked once the parts are made.
+Doubts: TypeAlias = Callable[[], Mapping[Pass, str]]
 
 
 def make_run(
-    plan: RunPlan, lake: Path, kind: RunKind, make_parts: MakeParts, progress: Progress | None, threads: int | None = None
+    plan: RunPlan,
+    lake: Path,
+    kind: RunKind,
+    make_parts: MakeParts,
+    progress: Progress | None,
+    threads: int | None = None,
+    doubts: Doubts | None = None,
 ) -> RunSummary:
     """Make the run of a plan over the lake that it was made for, or return its summary if it is complete.
 
     It reads the files that the plan was made over: events that arrived since belong to a later run. Raises LakeError if those
-    files are gone and the lake's content has changed.
+    files are gone and the lake's content has changed. The passes of `doubts` are unknown in it, whatever the parts say.
     """
     run = RunStore(lake).run(plan.run_id)
     with run.owned():
@@ -60,7 +68,7 @@ def make_run(
                 done += settled
                 if progress is not None and settled > 0:
                     progress(done, plan.requests)
-            summary = _merge(plan, run, reader)
+            summary = _merge(plan, run, reader, doubts() if doubts is not None else {})
             run.finish(summary)
         return summary
 
@@ -162,7 +170,7 @@ def _keep_those_of(parts: Path, cut: object) -> None:
         file.write_text(digest, encoding="ascii")
 
 
-def _merge(plan: RunPlan, run: StoredRun, reader: LakeReader) -> RunSummary:
+def _merge(plan: RunPlan, run: StoredRun, reader: LakeReader, doubts: Mapping[Pass, str]) -> RunSummary:
     """Put the parts together in the order in which the requests arrived."""
     evaluated, not_evaluated = 0, Counter[str]()
     settled = settled_parts(run.parts)
@@ -173,6 +181,7 @@ def _merge(plan: RunPlan, run: StoredRun, reader: LakeReader) -> RunSummary:
         evaluated += counts.evaluated
         not_evaluated.update(counts.not_evaluated)
     merged = Merged([read_settled(part) for part in settled])
+    merged.revise(doubts)
     with VerdictFile(run.unfinished) as whole:
         for table in merged.tables(run.run_id):
             whole.write(table)

@@ -60,6 +60,8 @@ class Judged(NamedTuple):
 
 # A pass of a request: cluster, auditID, time, time of its stage, and the number of the pass.
 Place: TypeAlias = tuple[str, str, datetime, datetime, int]
+# The same as a table of verdicts has it.
+Pass: TypeAlias = tuple[str, str, datetime, int]
 JudgedPass: TypeAlias = tuple[Place, Sequence[Row]]
 
 

@@ -26,7 +26,7 @@ from ..runs.executors import Executor
 from ..runs.local import LocalProcesses
 from ..runs.parts import Counts, Settled, counts_of, making, write_settled
 from ..runs.plan import PlannedRule, RunPlan
-from ..runs.running import Crew, Progress, make_run
+from ..runs.running import Crew, Doubts, Progress, make_run
 from ..runs.verdict import Verdict
 from ..runs.verdicts import JUDGED, NOTHING, Judged, JudgedPass, VerdictBuilder, in_arrival_order, numbered
 from ..runs.window import Window, lake_digest
@@ -163,7 +163,12 @@ class GroupedStage(ABC, Generic[RulesT]):
                 yield from crew.do([AnswerQuestions(number, shares) for number in range(shares)])
                 yield from crew.do([JudgeStretch(number, each) for number, each in enumerate(stretches)])
 
-        return make_run(plan, lake, kind, parts, progress)
+        doubts = self.doubts(plan, lake, workers, executor)
+        return make_run(plan, lake, kind, parts, progress, doubts=doubts)
+
+    def doubts(self, plan: GroupedPlan[RulesT], lake: Path, workers: int, executor: Executor | None) -> Doubts | None:
+        """The passes of a plan whose verdicts something else decides; see make_run."""
+        return None
 
 
 class StageWorker:

@@ -68,7 +68,7 @@ class Started:
         assert asked["scheme"] == "HTTPS"
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        connection = http.client.HTTPSConnection("127.0.0.1", self.ports[asked["port"]], timeout=10, context=context)
+        connection = http.client.HTTPSConnection("127.0.0.1", self.ports[asked["port"]], timeout=120, context=context)
         try:
             connection.request("GET", asked["path"], headers={"Host": "10.244.3.7:7443", "User-Agent": "kube-probe/1.36"})
             return connection.getresponse().status

@@ -79,7 +79,7 @@ def test_the_container_of_the_page_serves_with_a_read_only_root(tmp_path: Path, 
         context = ssl.create_default_context(cadata=authority)
 
         def connect(port: str) -> http.client.HTTPSConnection:
-            return http.client.HTTPSConnection("127.0.0.1", ports[port], timeout=30, context=context)
+            return http.client.HTTPSConnection("127.0.0.1", ports[port], timeout=120, context=context)
 
         body = json.dumps(
             {"kind": "EventList", "apiVersion": "audit.k8s.io/v1", "metadata": {}, "items": recorded_events(5)}
@@ -92,7 +92,7 @@ def test_the_container_of_the_page_serves_with_a_read_only_root(tmp_path: Path, 
         assert send(connect("sink"), "POST", "/audit/prod-1", body)[0] == 401
         # The ServiceMonitor's side: the file of the certificate is the authority.
         trusted = ssl.create_default_context(cafile=str(tmp_path / "prod-1" / "sink.crt"))
-        metrics = http.client.HTTPSConnection("127.0.0.1", ports["sink"], timeout=30, context=trusted)
+        metrics = http.client.HTTPSConnection("127.0.0.1", ports["sink"], timeout=120, context=trusted)
         metrics.request("GET", "/metrics")
         assert b"hindcast_sink_ready 1.0" in metrics.getresponse().read()
         metrics.close()

@@ -39,4 +39,4 @@ def proposals(own: Context, given: Given, asked: Asked, day: date, workers: int)
         own.say("replaying with the exemptions, and without each one of them")
         yield propose_exemptions(own.lake, run, ReadinessRules(), walked, day)
         files = run.plan.files
-        own.tell(run.plan.window.words(files.newest_us if files else None))
+        own.tell_window(run.plan.window.words(files.newest_us if files else None))

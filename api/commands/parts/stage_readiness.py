@@ -49,7 +49,7 @@ def make_reports(
         report = partial(make_stage_report, own.lake, run, wanted, walked, counted=counted)
         made = made_once(own, run.plan, (given.texts, asked, wanted), export, report)
         seen = run.plan.files
-        own.tell(run.plan.window.words(seen.newest_us if seen else None))
+        own.tell_window(run.plan.window.words(seen.newest_us if seen else None))
         found.append(made)
     return found
 

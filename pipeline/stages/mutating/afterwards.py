@@ -1,10 +1,12 @@
-"""What later stages make of a mutated object: the checks of its kind, and validating policies that were given too.
+"""What later stages make of a mutated object: the checks of its kind, Pod Security, and validating policies.
 
-On create the API server prepares and validates the object between mutating and validating admission.
+On create the API server prepares and validates the object between mutating and validating admission. Where a later stage surely
+refuses what a mutation brings, that is a refusal. Where it may, the request is in doubt: see taken.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,43 +14,149 @@ from typing import Any
 from ...admission.policies.dispatch import CompiledSet, evaluate_request
 from ...admission.policies.inputs import AuthorizeUser
 from ...admission.policies.messages import denial_message
-from ...history.event import Event
+from ...history.event import BodyKind, Event, decode_json
 from ...history.intended import prepared_create, prepared_update
 from ...request import AdmissionRequest, Evidence, Grade, Known, Object, Operation, Unknown
 from ...world import World
+from ..pod_security.policy import PREFIX
 from ..schema.writing import Operation as Write
 from ..schema.writing import write
+from .changes import has_changes
+from .frozen import frozen
 from .kinds import KnownKind
-from .nil_lists import as_seen
+from .nil_lists import as_json, as_seen
+from .plugins_after import of_pod_security, of_policies
+from .taken import METADATA, UNCHECKED, Doubt, annotation_doubts, doubts, pod_doubts, rule_of
 from .walk import Met
+
+_DOUBTS_SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Later:
-    """The refusals of later stages that a mutation brings about. `invalid` is the API server's own, empty without one."""
+    """The refusals of later stages that a mutation brings about. `invalid` is the API server's own, empty without one.
+
+    `denials` are those of given validating policies. `doubts` are the fields with which the request may be refused, where neither
+    refuses it for certain.
+    """
 
     invalid: str = ""
     denials: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
 
     @property
     def flags(self) -> list[str]:
         """Short names for the summary."""
         return ["invalid-after"] * bool(self.invalid) + ["denied-after"] * bool(self.denials)
 
+    @property
+    def why(self) -> str:
+        """Why the outcome is in doubt; empty if it is not."""
+        shown = "; ".join(map(str, self.doubts[:_DOUBTS_SHOWN]))
+        more = f"; and {len(self.doubts) - _DOUBTS_SHOWN:,} more fields" if len(self.doubts) > _DOUBTS_SHOWN else ""
+        return f"whether the mutated object is admitted: {shown}{more}" if shown else ""
 
-def judge_later(entered: AdmissionRequest, met: Met, changed: Object, policies: CompiledSet, world: World) -> Later:
+
+def judge_later(entered: AdmissionRequest, met: Met, changed: Object, policies: CompiledSet, world: World, minor: int) -> Later:
     """The later refusals of the changed object that the object without the mutations would not have met."""
     changed = as_seen(changed)
     invalid = _wrong_namespace(met.event, changed)
     if not invalid and not isinstance(met.kind, Unknown) and met.kind.custom is not None and not met.event.subresource:
         invalid = _new_errors(entered, changed, met.kind)
-    if invalid or not policies.entries:
+    if invalid:
         return Later(invalid)
     before, after = (
-        _denials(prepared(each, met.name, met.event, met.kind), policies, world, met.authorize)
-        for each in (entered, replace(entered, object=_known(entered, changed)))
+        prepared(each, met.name, met.event, met.kind) for each in (entered, replace(entered, object=_known(entered, changed)))
     )
-    return Later("", tuple(text for policy, text in after.items() if policy not in before))
+    if policies.entries:
+        was, now = (_denials(each, policies, world, met.authorize) for each in (before, after))
+        if denials := tuple(text for policy, text in now.items() if policy not in was):
+            return Later("", denials)
+    return Later(doubts=tuple(_doubts(entered, met, changed, (before, after), world, minor)))
+
+
+def _doubts(
+    entered: AdmissionRequest,
+    met: Met,
+    changed: Object,
+    requests: tuple[AdmissionRequest, AdmissionRequest],
+    world: World,
+    minor: int,
+) -> Iterator[Doubt]:
+    sent = as_json(entered.object.value) if isinstance(entered.object, Known) and entered.object.value is not None else {}
+    changed = as_json(changed)
+    if _was_taken(met.event, sent, changed):
+        return
+    if not isinstance(met.kind, Unknown):
+        yield from _of_fields(entered, sent, changed, met.kind)
+    yield from of_pod_security(requests[1], sent, changed, world, minor)
+    yield from of_policies(met.in_force, *requests)
+
+
+def _was_taken(event: Event, before: Object, changed: Object) -> bool:
+    """Whether the recorded answer has these very changes, so that every later stage let them pass."""
+    if not event.succeeded or event.response_raw is None or event.response_kind is not BodyKind.OBJECT:
+        return False
+    return has_changes(before, changed, decode_json(event.response_raw))
+
+
+def _of_fields(entered: AdmissionRequest, before: Object, after: Object, kind: KnownKind) -> Iterator[Doubt]:
+    """The fields that a mutation changes although they may not, and those that may be refused as it leaves them."""
+    resource = (entered.resource.group, entered.resource.resource)
+    old = entered.old_object.value if isinstance(entered.old_object, Known) else None
+    is_update = entered.operation is Operation.UPDATE and not entered.subresource
+    if is_update and old is not None:
+        yield from frozen(resource, old, before, after)
+    elif is_update and (touched := list(frozen(resource, {}, before, after))):
+        yield from (Doubt(each.path, "no update may change it, and the object before this one is not known") for each in touched)
+    yield from _of_metadata(resource, old or {}, before, after)
+    if kind.custom is not None:
+        parts = [{name: value for name, value in each.items() if name != "metadata"} for each in (before, after)]
+        if entered.subresource and parts[0] != parts[1]:
+            yield Doubt(entered.subresource, UNCHECKED)
+        elif is_update and old is None and parts[0] != parts[1]:
+            yield Doubt("spec", "rules of its schema may compare with the object before this one, which is not known")
+        yield from doubts(before.get("metadata") or {}, after.get("metadata") or {}, _METADATA, "metadata")
+        return
+    rule = rule_of(resource, entered.subresource)
+    yield from doubts(before, after, {**rule, "metadata": _METADATA})
+    if resource == ("", "pods"):
+        yield from pod_doubts(before.get("spec") or {}, after.get("spec") or {}, "spec")
+    elif resource[0] == "apps":
+        yield from _of_template(before.get("spec") or {}, after.get("spec") or {})
+
+
+# `_of_metadata`, `frozen` and the server itself are for these.
+_OWN = ("name", "namespace", "uid", "creationTimestamp", "finalizers", "generation", "managedFields", "resourceVersion")
+_METADATA: dict[str, Any] = {
+    **METADATA,
+    **dict.fromkeys(_OWN, lambda value: True),
+}
+
+
+def _of_metadata(resource: tuple[str, str], old: Object, before: Object, after: Object) -> Iterator[Doubt]:
+    was, now = (each.get("metadata") or {} for each in (before, after))
+    if was.get("annotations") != now.get("annotations"):
+        yield from annotation_doubts(now.get("annotations") or {}, "metadata.annotations")
+    labels = now.get("labels") or {}
+    levels = [key for key in labels if key.startswith(PREFIX) and (was.get("labels") or {}).get(key) != labels[key]]
+    if levels and resource == ("", "namespaces"):
+        yield Doubt("metadata.labels", "Pod Security checks the labels of levels")
+    if was.get("finalizers") != now.get("finalizers") and (old.get("metadata") or {}).get("deletionTimestamp"):
+        yield Doubt("metadata.finalizers", "an object that is being deleted gets no new finalizer")
+    if was.get("name") != now.get("name"):
+        yield Doubt("metadata.name", UNCHECKED)
+
+
+def _of_template(before: Object, after: Object) -> Iterator[Doubt]:
+    was, now = (each.get("template") or {} for each in (before, after))
+    yield from pod_doubts(was.get("spec") or {}, now.get("spec") or {}, "spec.template.spec")
+    labels = [(each.get("metadata") or {}).get("labels") or {} for each in (was, now)]
+    selector = after.get("selector") or {}
+    if labels[0] != labels[1]:
+        wanted: Iterable[tuple[str, str]] = (selector.get("matchLabels") or {}).items()
+        if selector.get("matchExpressions") or any(labels[1].get(key) != value for key, value in wanted):
+            yield Doubt("spec.template.metadata.labels", "the selector has to match them")
 
 
 def _known(entered: AdmissionRequest, changed: Object) -> Known[Object | None]:

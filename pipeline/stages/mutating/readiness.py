@@ -39,6 +39,7 @@ class MutatingReadiness(StageReadiness[MutatingRules, GroupedPlan[MutatingRules]
     )
     in_log = True
     # The row of a request as a whole knows the answer of later stages, and whether the cluster refused the request already.
+    # It is no policy: where nothing more is known of a request, each policy that it concerns is unknown.
     counted = """
         SELECT given.* REPLACE (
             CASE WHEN later IS NOT NULL AND given.decision = 'changed' THEN 'deny' ELSE given.decision END AS decision,
@@ -55,10 +56,21 @@ class MutatingReadiness(StageReadiness[MutatingRules, GroupedPlan[MutatingRules]
             FROM given
             WHERE policy = 'mutating'
         ) AS whole USING (cluster, audit_id, ts, pass)
-        WHERE given.policy <> 'mutating' OR given.decision = 'unknown' AND given.binding IS NULL AND (
-            given.cluster, given.audit_id, given.ts, given.pass
-        ) NOT IN (SELECT (cluster, audit_id, ts, pass) FROM given WHERE policy <> 'mutating')
+        WHERE given.policy <> 'mutating'
+        UNION ALL BY NAME
+        SELECT * EXCLUDE (concerned) REPLACE (
+            concerned.policy AS policy, concerned.binding AS binding, 'MutatingAdmissionPolicy/' || concerned.policy AS rule_ref
+        )
+        FROM (
+            SELECT *, unnest(from_json(detail, '{"concerns": [{"policy": "VARCHAR", "binding": "VARCHAR"}]}').concerns) AS concerned
+            FROM given
+            WHERE policy = 'mutating' AND decision = 'unknown'
+        )
     """
+
+    def asks_about(self, rules: MutatingRules, policy: str, binding: str | None) -> bool:
+        """See StageReadiness: the row of a request as a whole is no policy, whatever a policy is called."""
+        return any(each.name == policy for each in rules.policies)
 
     def uncompilable(self, rules: MutatingRules, version: tuple[int, int]) -> Sequence[tuple[str, str]]:
         """See StageReadiness."""

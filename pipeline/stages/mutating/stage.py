@@ -38,6 +38,8 @@ from .webhooks_between import as_stored, recorded_between
 
 # A part with fewer requests is not worth its reading of their history.
 _REQUESTS_MIN = 500
+# Kept runs of versions that took every mutation for admitted are not read again.
+_JUDGED = "with what comes after mutation"
 
 
 class Mutating(GroupedStage[MutatingRules]):
@@ -64,7 +66,7 @@ class Mutating(GroupedStage[MutatingRules]):
     def plan(self, reader: LakeReader, rules: MutatingRules, asked: Asked) -> GroupedPlan[MutatingRules]:
         """See stage.Stage."""
         plan = super().plan(reader, rules, asked)
-        return dataclasses.replace(plan, manifests={"rules": plan.manifests, "with_objects": asked.with_objects})
+        return dataclasses.replace(plan, manifests={"rules": plan.manifests, "with_objects": asked.with_objects, "judged": _JUDGED})
 
     def groups(
         self, reader: LakeReader, rules: MutatingRules, asked: Asked
@@ -114,6 +116,16 @@ class _Writes(Judging):
             yield (event.cluster, event.audit_id, event.ts, event.stage_ts, each.pass_index), each.verdict
 
 
+def concerned(met: Met, chain: Chain) -> Sequence[tuple[str, str | None]]:
+    """The policies and bindings whose rules are for a request of which no more is known."""
+    names: dict[tuple[str, str | None], None] = {}
+    for target in met.targets:
+        for candidate in chain.set.candidates(target):
+            for bound in candidate.entry.bound:
+                names[candidate.entry.policy.policy.name, bound.subject.names[1]] = None
+    return list(names)
+
+
 class _Judge:
     """Judges one request under one chain."""
 
@@ -122,13 +134,13 @@ class _Judge:
         self._with_objects = with_objects
 
     def __call__(self, met: Met) -> Sequence[Row]:
-        if isinstance(met.request, Unknown):
-            return [unknown_request(met.request.reason)]
         if isinstance(met.chains, Unknown):
             return [unknown_request(met.chains.reason)]
         request, chain = met.request, met.chains[0]
+        if isinstance(request, Unknown):
+            return [unknown_request(request.reason, concerned(met, chain))]
         if met.unreached:
-            return [unknown_request(f"whether it reached mutating policies: {met.unreached}")]
+            return [unknown_request(f"whether it reached mutating policies: {met.unreached}", concerned(met, chain))]
         between, without = recorded_between(met, request.object)
         outcomes = outcomes_of(chain, request, met.world, met.authorize, between)
         later = self._judge_later(met, dataclasses.replace(request, object=without), chain, outcomes.first.object)
@@ -138,4 +150,4 @@ class _Judge:
         if not isinstance(changed, Known) or changed.value is None or changed == request.object:
             return Later()
         world = chain.set.given.over(met.world)
-        return judge_later(request, met, changed.value, self._later, world)
+        return judge_later(request, met, changed.value, self._later, world, chain.version[1])

@@ -55,12 +55,29 @@ def verdicts_of(
     if all(row.decision == "nomatch" for row in rows):
         return rows
     whole = _whole(outcomes, first, entered, recorded, later, rows, with_objects, stored)
+    if later.why and whole.decision == "unknown":
+        rows = [_doubted(row, later) if row.decision == "changed" else row for row in rows]
     return [whole, *rows]
 
 
-def unknown_request(why: str) -> Row:
-    """The row of a request whose object is not known either."""
-    return _row((STAGE, None, None, None), "unknown", None, why=why, evidence=INSUFFICIENT, flip=Flip.UNKNOWN)
+def _doubted(row: Row, later: Later) -> Row:
+    """The row of a policy: in doubt, if it changes one of the fields in doubt."""
+    changed = [each["path"] for each in json.loads(row.detail or "{}").get("difference", ())]
+    if not any(_touch(path, doubt.path) for path in changed for doubt in later.doubts):
+        return row
+    return row._replace(decision="unknown", effect=None, why=later.why, evidence=INSUFFICIENT)
+
+
+def _touch(left: str, right: str) -> bool:
+    """Whether one place lies in the other, by their paths."""
+    longer, shorter = (left, right) if len(left) >= len(right) else (right, left)
+    return not shorter or longer == shorter or (longer.startswith(shorter) and longer[len(shorter)] in ".[")
+
+
+def unknown_request(why: str, concerns: Sequence[tuple[str, str | None]] = ()) -> Row:
+    """The row of a request whose object is not known either. `concerns` are the policies and bindings that are for it."""
+    detail = {"concerns": [{"policy": policy, "binding": binding} for policy, binding in concerns]} if concerns else None
+    return _row((STAGE, None, None, None), "unknown", None, why=why, evidence=INSUFFICIENT, flip=Flip.UNKNOWN, detail=detail)
 
 
 def _row(
@@ -141,8 +158,10 @@ def _whole(
     detail |= _shown(found)
     if with_objects and found:
         detail["object"] = as_json(after)
-    decision = "changed" if found else "unchanged"
     flip = _flip(*(ends if found else (before, before)), recorded, later)
+    if found and later.why:
+        return _unknown(key, later.why, recorded, detail)
+    decision = "changed" if found else "unchanged"
     return _row(key, decision, "admit", evidence=evidence, flip=flip, recorded=_said(recorded), detail=detail)
 
 

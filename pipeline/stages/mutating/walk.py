@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
@@ -11,15 +11,19 @@ from queries import LakeReader
 from queries.reach import Answer
 
 from ...admission.policies.inputs import AuthorizeUser
+from ...admission.policies.model import ParamKind
 from ...authorization import OtherAuthorizers, RecordedRbac
 from ...cel.minors import DEFAULT
 from ...history.event import Event, decode_json
 from ...history.outcome import reach_of_event
 from ...history.reconstruct import NotReplayed
 from ...history.world import LogHistory
+from ...matching import Target
 from ...replay.met import Met as Recorded
 from ...replay.met import met as met_with
-from ...replay.past import load_history
+from ...replay.past import load_history, param_kinds_of
+from ...replay.policies import RecordedPolicies as PoliciesInForce
+from ...replay.policies import recorded_policy_set
 from ...replay.worlds import Worlds
 from ...request import AdmissionRequest, Evidence, Unknown
 from ...requests.classes import ADMISSION, RequestClass, Requests
@@ -29,6 +33,7 @@ from ..in_force import Chains
 from .chain import Chain
 from .in_force import KINDS, RecordedPolicies
 from .kinds import DEFINITION, KnownKind
+from .plugins_after import InForce
 from .start import before_policies
 
 T = TypeVar("T")
@@ -67,6 +72,16 @@ def is_refusal(event: Event) -> bool:
     return event.code >= 400 and _REFUSED.match(event.message) is not None
 
 
+def _targets_of(event: Event) -> Sequence[Target]:
+    """What the rules of policies read of a request whose object is not known. A refused update may have been a create."""
+    operation = _OPERATIONS.get(event.verb, "CONNECT" if event.subresource else "UPDATE")
+    operations = ("UPDATE", "CREATE") if operation == "UPDATE" and event.code >= 400 else (operation,)
+    return [Target(each, event.resource, event.subresource, bool(event.namespace)) for each in operations]
+
+
+_OPERATIONS = {"create": "CREATE", "update": "UPDATE", "patch": "UPDATE"}
+
+
 class Met(NamedTuple):
     """One request as it came to mutating policies, with what they may look up.
 
@@ -81,6 +96,8 @@ class Met(NamedTuple):
     chains: Sequence[Chain] | Unknown
     authorize: AuthorizeUser
     unreached: str
+    in_force: InForce
+    targets: Sequence[Target]
 
 
 class Judged(NamedTuple, Generic[T]):
@@ -112,13 +129,24 @@ class Walk:
         self._reads_all = reads_all
         self.window = window
         given = () if chains is None else [policy.policy.param_kind for chain in chains.every for policy in chain.policies]
-        looked_up = [kind for kind in given if kind is not None]
-        history: LogHistory = load_history(reader, [DEFINITION, *(looked_up if chains else KINDS)], window)
+        looked_up = {kind for kind in given if kind is not None}
+        if chains is None:
+            looked_up = {*KINDS}
+
+        def history_of(kinds: Iterable[ParamKind]) -> LogHistory:
+            looked_up.update(kinds)
+            return load_history(reader, {DEFINITION, *looked_up}, window)
+
+        history = history_of(())
         if chains is None:
             recorded = RecordedPolicies(history, version)
-            kinds = {policy.policy.param_kind for chain in recorded.every for policy in chain.policies} - {None}
-            history = load_history(reader, [DEFINITION, *KINDS, *(each for each in kinds if each is not None)], window)
+            kinds = {policy.policy.param_kind for chain in recorded.every for policy in chain.policies}
+            history = history_of(kind for kind in kinds if kind is not None)
             chains = RecordedPolicies(history, version)
+        kinds_in_force = param_kinds_of(recorded_policy_set(history))
+        if kinds_in_force:
+            history = history_of(kinds_in_force)
+        self._in_force = PoliciesInForce(history, version)
         self._history = history
         self.chains: Chains[Chain] = chains
         self._worlds = Worlds(history)
@@ -158,12 +186,14 @@ class Walk:
         authorize = partial(self._rbac.authorize, event.cluster, event.ts)
         is_told = answer is not Answer.UNKNOWN or is_refusal(event) or is_after_mutation(event)
         unreached = "" if is_told else reach.why
+        targets = _targets_of(event)
 
         def met(found: AdmissionRequest | Unknown) -> Met:
             known = self._kind(found, world, chains)
             request = found if isinstance(found, Unknown) else before_policies(found, event, known)
             name: Evidence[str] = found if isinstance(found, Unknown) else found.name
-            return Met(event, request, name, known, world, chains, authorize, unreached)
+            in_force = partial(self._in_force.evaluate, world=world, authorize=authorize, event=event)
+            return Met(event, request, name, known, world, chains, authorize, unreached, in_force, targets)
 
         found = recorded.requests()
         if isinstance(found, NotReplayed):

@@ -24,13 +24,15 @@ KINDS = frozenset({NAMESPACE, INNER_KIND, *OUTER_KINDS})
 class Given:
     """The labels of given namespaces, without prefix, and the configuration. `written` are the manifests of the namespaces.
 
-    `everywhere` are labels of all namespaces that have none of their own here; None leaves those to the log.
+    `everywhere` are labels of all namespaces that have none of their own here; None leaves those to the log. With
+    mutating policies among the manifests, `mutating` holds them all.
     """
 
     labels: Mapping[str, Mapping[str, str]]
     configuration: Configuration | None = None
     everywhere: Mapping[str, str] | None = None
     written: Mapping[str, Document] = field(default_factory=dict, compare=False)
+    mutating: tuple[Document, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether the manifests say anything of Pod Security; most Namespaces do not."""
@@ -43,7 +45,8 @@ class Given:
     def described(self) -> Any:
         """The same as JSON values."""
         found = self.configuration
-        return {
+        mutating = {"mutating": [each.value for each in self.mutating]} if self.mutating else {}
+        return mutating | {
             "labels": {name: dict(labels) for name, labels in sorted(self.labels.items())},
             "everywhere": None if self.everywhere is None else dict(self.everywhere),
             "configuration": None
@@ -80,7 +83,13 @@ def given_of(documents: Sequence[Document]) -> Given:
             if found and key.startswith(PREFIX):
                 found.text(key)
         labels[name], written[name] = own_labels(found.value if found else None), document
-    return Given(labels, configuration_of(documents), labels.pop(EVERYWHERE, None), written)
+    mutating = tuple(documents) if any(map(_is_mutating, documents)) else ()
+    return Given(labels, configuration_of(documents), labels.pop(EVERYWHERE, None), written, mutating)
+
+
+def _is_mutating(document: Document) -> bool:
+    kind: Any = document.value.get("kind")
+    return bool(kind == "MutatingAdmissionPolicy")
 
 
 def labelled(level: Level, namespaces: Sequence[str]) -> str:

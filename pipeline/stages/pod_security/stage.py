@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from queries import LakeReader
 
 from ...manifests.documents import Document
+from ...runs.executors import Executor
 from ...runs.plan import PlannedRule
+from ...runs.running import Doubts
 from ...runs.verdicts import JudgedPass
 from ...runs.window import Window, stretches
 from ..grouped import GroupedPlan, GroupedStage, Judging
+from ..mutating.first import doubts_of
 from ..stage import Asked
 from .given import KINDS, Given, given_of
 from .policy import MODES, resolve
@@ -56,6 +60,10 @@ class PodSecurity(GroupedStage[Given]):
         policies = [resolve(labels, walk.configuration.defaults).policy for labels in asked_about]
         found = sorted({(str(policy[mode]), str(mode)) for policy in policies for mode in MODES})
         return [PlannedRule(policy, mode, (), walk.requests) for policy, mode in found], walk.requests, walk.excluded
+
+    def doubts(self, plan: GroupedPlan[Given], lake: Path, workers: int, executor: Executor | None) -> Doubts | None:
+        """See GroupedStage: Pods that mutating policies given with the labels change first."""
+        return doubts_of(plan.rules.mutating, plan, lake, workers, executor)
 
     def judging(self, reader: LakeReader, plan: GroupedPlan[Given]) -> Judging:
         """See GroupedStage."""
