@@ -14,12 +14,13 @@ from ...admission.policies.limits import BUDGET
 from ...cel import CelError
 from ...cel import Unknown as CelUnknown
 from ...history import json_patch
+from ...matching.equivalence import BUILT_IN_GROUPS
 from ...request import AdmissionRequest, Known, Object
 from ...withheld import has_withheld
 from .compiled import CompiledMutation
 from .decoding import DecodeError, decode_strictly, defaulted, written
 from .kinds import KnownKind
-from .merging import MergeError, merge
+from .merging import DuplicateError, MergeError, merge
 from .model import PatchType
 from .nil_lists import as_json
 from .results import PanicError, ResultError, UnknownResultError, check_size, configuration_of, is_part_of, operations_of
@@ -86,10 +87,13 @@ def mutate(
         check_size(value)
         if mutation.mutation.patch_type is PatchType.JSON_PATCH:
             patch = operations_of(value, is_data, mutation.takes_lists)
+            if _is_custom_scale(request):
+                # The patched Scale is converted by the converter of the custom resource.
+                return Failed(f"request to convert CR to an invalid group/version: {current.get('apiVersion')}")
             changed = _patched(patch, current, kind)
         else:
             patch = configuration_of(value, is_data)
-            changed = _merged(patch, current, kind)
+            changed = _merged(patch, current, kind, mutation.takes_duplicates)
         check_size(changed)
     except json_patch.TestFailedError:
         if _is_redacted(request):
@@ -129,10 +133,19 @@ def _patched(operations: list[dict[str, Any]], current: Object, kind: KnownKind)
     return patched
 
 
-def _merged(configuration: dict[str, Any], current: Object, kind: KnownKind) -> Object:
+def _is_custom_scale(request: AdmissionRequest) -> bool:
+    return request.subresource == "scale" and request.resource.group not in BUILT_IN_GROUPS
+
+
+def _merged(configuration: dict[str, Any], current: Object, kind: KnownKind, takes_duplicates: bool | None) -> Object:
     if kind.has_metadata_alone and configuration.keys() - {"metadata"}:
         raise UnknownResultError(_only_metadata(kind))
-    changed = merge(current, configuration, kind.shape, kind.kind)
+    try:
+        changed = merge(current, configuration, kind.shape, kind.kind, takes_duplicates=bool(takes_duplicates))
+    except DuplicateError as problem:
+        if takes_duplicates is None:
+            raise UnknownResultError(f"early patch releases refuse it: {problem}") from None
+        raise
     if kind.has_metadata_alone:
         return _with_metadata(changed, current, kind)
     return changed if kind.custom is not None else written(changed, kind.shape)

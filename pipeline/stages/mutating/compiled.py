@@ -29,6 +29,7 @@ Version = tuple[int, int]
 # Up to 1.36 an API server panics on a list of objects as a value of a JSON patch; later ones convert it (kubernetes/apiserver
 # pkg/cel/mutation/dynamic/objects.go, ConvertToNative).
 _LAST_WITHOUT_LISTS = (1, 36)
+_DUPLICATES_IN_PART = (1, 35)
 _ROOTS = frozenset(["object", "oldObject", "request", "namespaceObject"])
 # Fields of an Object may have any name, and those of a JSONPatch that it does not have are of no type (pkg/cel/mutation).
 OBJECT = ObjectType("Object", others=DYN, is_root=True)
@@ -40,7 +41,8 @@ _RESULTS = {PatchType.APPLY_CONFIGURATION: OBJECT.type, PatchType.JSON_PATCH: li
 class CompiledMutation:
     """One mutation. `roots` are the parts of the request that it reads, and `limits` what it may cost: each has its own budget.
 
-    `takes_lists`: the value of a JSON patch may be a list of objects.
+    `takes_lists`: the value of a JSON patch may be a list of objects. `takes_duplicates`: an object with an entry twice in a list
+    can be applied to; None where only some patch releases take it.
     """
 
     mutation: Mutation
@@ -48,6 +50,7 @@ class CompiledMutation:
     roots: frozenset[str]
     limits: Limits
     takes_lists: bool
+    takes_duplicates: bool | None
 
 
 class CompiledMutating(CompiledPolicy):
@@ -60,20 +63,20 @@ class CompiledMutating(CompiledPolicy):
         variables = {name: each.program for name, each in self.variables.items() if each.program}
         types = tuple((name, program.result_type) for name, program in variables.items())
         declared = _environment(version, policy.rules.param_kind is not None, types, for_new)
-        takes_lists = version > _LAST_WITHOUT_LISTS
-        self.mutations = tuple(
-            self._compiled(each, declared, variables, takes_lists) for each in (() if defect else policy.mutations)
-        )
+        self.mutations = tuple(self._compiled(each, declared, variables, version) for each in (() if defect else policy.mutations))
         self.binds_names = True
         self.reads_authorizer = self.reads_authorizer or any("authorizer" in each.roots for each in self.mutations)
 
-    def _compiled(self, mutation: Mutation, declared: Environment, variables: object, takes_lists: bool) -> CompiledMutation:
+    def _compiled(self, mutation: Mutation, declared: Environment, variables: object, version: Version) -> CompiledMutation:
         assert isinstance(variables, dict)
         expression = _expression(mutation, declared)
         programs = [expression.program] if expression.program else []
         roots = reads_of(programs, variables).roots
         limits = Limits([(BUDGET, programs)], variables)
-        return CompiledMutation(mutation, expression, roots & (_ROOTS | {"authorizer"}), limits, takes_lists)
+        # pkg/admission/plugin/policy/mutating/patch/smd.go reads the object with AllowDuplicates at 1.35.6, and not at 1.35.0.
+        takes_duplicates = None if version == _DUPLICATES_IN_PART else version > _DUPLICATES_IN_PART
+        takes_lists = version > _LAST_WITHOUT_LISTS
+        return CompiledMutation(mutation, expression, roots & (_ROOTS | {"authorizer"}), limits, takes_lists, takes_duplicates)
 
     def by_field(self) -> Iterator[tuple[str, CompiledExpression]]:
         """See CompiledPolicy."""

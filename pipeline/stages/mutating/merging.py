@@ -22,12 +22,21 @@ class MergeError(Exception):
     """A configuration that cannot be merged. `str()` is the API server's text after `error applying patch: `."""
 
 
+class DuplicateError(MergeError):
+    """An object with an entry twice in a list, which nothing is merged into."""
+
+
 class _KeyError(Exception):
     """An entry of a list without the keys by which it would merge."""
 
 
-def merge(live: Object, configuration: Mapping[str, Any], shape: Shape, kind: GroupVersionKind) -> Object:
-    """The object with a configuration merged into it; both stay as they were. Raises MergeError."""
+def merge(
+    live: Object, configuration: Mapping[str, Any], shape: Shape, kind: GroupVersionKind, *, takes_duplicates: bool = True
+) -> Object:
+    """The object with a configuration merged into it; both stay as they were. Raises MergeError.
+
+    `takes_duplicates`: the object may have an entry twice in a list; else DuplicateError.
+    """
     if not merges(kind):
         named = f"{kind.group}/{kind.version}, Kind={kind.kind}"
         raise MergeError(f"failed to convert patch object to typed object: no corresponding type for {named}")
@@ -41,6 +50,8 @@ def merge(live: Object, configuration: Mapping[str, Any], shape: Shape, kind: Gr
     problems = list(_problems(live, shape, allows_duplicates=True))
     if problems:
         raise MergeError(f"failed to convert original object to typed object: {_listed(problems)}")
+    if not takes_duplicates and (problems := list(_problems(live, shape))):
+        raise DuplicateError(f"failed to convert original object to typed object: {_listed(problems)}")
     merged: Object = _merged(live, patch, shape)
     return merged
 

@@ -23,6 +23,7 @@ from .exempting import with_exemptions
 from .explain import explain_mutating
 from .model import MutatingRules
 from .objections import objections
+from .serving import unserved
 from .summary import Told, changed_paths, mutated, not_applied
 from .tables import mutating_tables
 
@@ -74,7 +75,8 @@ class MutatingReadiness(StageReadiness[MutatingRules, GroupedPlan[MutatingRules]
 
     def uncompilable(self, rules: MutatingRules, version: tuple[int, int]) -> Sequence[tuple[str, str]]:
         """See StageReadiness."""
-        return [(each.source, each.error) for policy in rules.policies for each in compile_mutating(policy, version).errors]
+        failed = [(each.source, each.error) for policy in rules.policies for each in compile_mutating(policy, version).errors]
+        return [*unserved(rules, version), *failed]
 
     def objections(self, reader: LakeReader, verdicts: Path, rules: MutatingRules | None) -> Sequence[Objection]:
         """See StageReadiness: idempotence, order, lost changes and fights with controllers."""

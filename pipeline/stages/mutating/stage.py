@@ -103,7 +103,8 @@ class _Writes(Judging):
         self._reader, self._plan = reader, plan
         chain = Chain(plan.rules, plan.kubernetes_version)
         self._walk = Walk(reader, plan.window, GivenChain(chain), plan.kubernetes_version, dict(plan.other_authorizers))
-        self._judge = _Judge(compile_set(plan.rules.later, plan.kubernetes_version), plan.manifests["with_objects"])
+        given = None if plan.replaces_all else frozenset(each.name for each in plan.rules.policies)
+        self._judge = _Judge(compile_set(plan.rules.later, plan.kubernetes_version), plan.manifests["with_objects"], given)
 
     def stretches(self) -> Sequence[Window]:
         """See Judging."""
@@ -129,8 +130,10 @@ def concerned(met: Met, chain: Chain) -> Sequence[tuple[str, str | None]]:
 class _Judge:
     """Judges one request under one chain."""
 
-    def __init__(self, later: CompiledSet, with_objects: bool) -> None:
+    def __init__(self, later: CompiledSet, with_objects: bool, given: frozenset[str] | None) -> None:
+        """`given` are the names of the given policies; None where these replace all others."""
         self._later = later
+        self._given = given
         self._with_objects = with_objects
 
     def __call__(self, met: Met) -> Sequence[Row]:
@@ -144,7 +147,7 @@ class _Judge:
         between, without = recorded_between(met, request.object)
         outcomes = outcomes_of(chain, request, met.world, met.authorize, between)
         later = self._judge_later(met, dataclasses.replace(request, object=without), chain, outcomes.first.object)
-        return verdicts_of(outcomes, without, recorded_of(met.event), later, self._with_objects, as_stored(met))
+        return verdicts_of(outcomes, without, recorded_of(met.event, self._given), later, self._with_objects, as_stored(met))
 
     def _judge_later(self, met: Met, request: AdmissionRequest, chain: Chain, changed: Any) -> Later:
         if not isinstance(changed, Known) or changed.value is None or changed == request.object:

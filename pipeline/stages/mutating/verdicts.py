@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -33,6 +34,8 @@ class Recorded(NamedTuple):
     message: str
     refused_by_policy: bool
     response: Object | None
+    # Whether the given policies take the place of the one that refused. Any other one stays in force, and refuses again.
+    is_replaced: bool = True
 
 
 def verdicts_of(
@@ -196,7 +199,9 @@ def _said(recorded: Recorded) -> str | None:
 
 def _flip(before: Object | None, after: Object | None, recorded: Recorded, later: Later) -> Flip | None:
     if recorded.refused_by_policy:
-        return Flip.NEWLY_ALLOWED
+        if recorded.is_replaced:
+            return Flip.NEWLY_ALLOWED
+        return Flip.UNKNOWN if before != after else Flip.STILL_DENIED
     if recorded.code >= 400:
         return Flip.STILL_DENIED if later.invalid or later.denials else None
     if later.invalid or later.denials:
@@ -300,10 +305,15 @@ def _grade(entered: Evidence[Object | None], found: Sequence[Invocation]) -> str
     return str(worst(grade, *(each.evidence for each in found)))
 
 
-def recorded_of(event: Event) -> Recorded:
-    """What the log says of a request at this stage."""
+_REFUSING = re.compile(r"^policy '([^']*)' with binding '")
+
+
+def recorded_of(event: Event, given: Collection[str] | None = None) -> Recorded:
+    """What the log says of a request at this stage. `given` are the names of given policies; None: they replace all others."""
     response: Object | None = None
     if event.succeeded and event.response_raw is not None and event.response_kind is BodyKind.OBJECT:
         response = decode_json(event.response_raw)
     refused = is_refusal(event)
-    return Recorded(event.code, event.message, refused, response)
+    named = _REFUSING.match(event.message)
+    is_replaced = given is None or named is None or named[1] in given
+    return Recorded(event.code, event.message, refused, response, is_replaced)
