@@ -27,6 +27,7 @@ from .model import (
     DayCount,
     Denials,
     Exposure,
+    FailedExpression,
     Fidelity,
     HiddenDenial,
     Latent,
@@ -43,6 +44,7 @@ from .verdict import decide
 CRITICAL_MAX = 25
 NAMESPACES_MAX = 200
 UNKNOWN_REASONS_MAX = 10
+_FAILED_MAX = 10
 _ROWS_AT_ONCE = 100_000
 
 Key = tuple[str, str | None]
@@ -82,7 +84,7 @@ def assess(
     """
     rows = _Rows(
         {name: {_key(row): row for row in rows_of(connection, name)} for name in ("figures", "releases", "halves", "over_cost")},
-        {name: _grouped(connection, name) for name in ("days", "unknown", "critical", "hidden", "namespaces")},
+        {name: _grouped(connection, name) for name in ("days", "unknown", "critical", "hidden", "namespaces", "failed")},
     )
     return tuple(
         _policy(key, actions, rows, fidelity, latent.get(key, Latent()), owners.get(key, ()), rules)
@@ -141,7 +143,8 @@ def _policy(
     fidelity = fidelity_on(record, key[0], exposure.resources)
     critical = tuple(_critical(row) for row in rows.all("critical", key))
     hit = {(row.kind, row.subject): row.denied for row in critical if row.denied}
-    status, reasons = decide(exposure, denials, fidelity, rules, hit, latent)
+    failed = tuple(FailedExpression(**_without_key(row)) for row in rows.all("failed", key)[:_FAILED_MAX])
+    status, reasons = decide(exposure, denials, fidelity, rules, hit, latent, failed)
     return PolicyReadiness(
         policy=key[0],
         binding=key[1],
@@ -157,6 +160,7 @@ def _policy(
         days=tuple(DayCount(**_without_key(row)) for row in rows.all("days", key)),
         critical=critical[:CRITICAL_MAX],
         latent=latent,
+        failed=failed,
         hidden=tuple(HiddenDenial(**_without_key(row)) for row in rows.all("hidden", key)),
         namespaces=tuple(NamespaceCount(**_without_key(row)) for row in rows.all("namespaces", key)[:NAMESPACES_MAX]),
     )
@@ -201,6 +205,7 @@ def _denials(row: Row, halves: Row | None, rules: ReadinessRules) -> Denials:
         user_rate_upper=upper_bound(row["denied_users"], row["users_judged"], rules.confidence),
         requests_clean=row["clean_requests"],
         units_clean=row["clean_units"],
+        requests_failed=row["failed_requests"],
         trend=trend_of(**_without_key(halves), p_max=rules.trend_p_max) if halves else Trend(),
     )
 

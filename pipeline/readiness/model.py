@@ -114,9 +114,19 @@ class Trend:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedExpression:
+    """An expression whose errors deny requests under failurePolicy Fail, with the error; None: a match condition or the like."""
+
+    expression_index: int | None
+    message: str
+    requests: int
+
+
+@dataclass(frozen=True, slots=True)
 class Denials:
     """The would-be denials. `days_clean` runs from the last would-be denial to the last matched request.
 
+    `requests_failed` of them are made by errors of expressions alone: none was false.
     `unit_rate_upper` and `user_rate_upper` are one-sided upper bounds, at the rules' confidence, on the share of units and of users
     that would meet a denial.
     """
@@ -133,6 +143,7 @@ class Denials:
     requests_clean: int = 0  # judged since the last would-be denial
     units_clean: int = 0
     trend: Trend = Trend()
+    requests_failed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,6 +356,7 @@ class PolicyReadiness:
     later: LaterTrial | None = None  # of the exemptions; None if the report did not look for them
     change: Change | None = None  # against a version before; then `status` is the verdict on the change
     stage: str = POLICIES
+    failed: tuple[FailedExpression, ...] = ()  # the errors of expressions that deny, the most frequent ones
     objections: tuple[str, ...] = ()  # what makes it NOT READY apart from denials, as its stage says it; `reasons` has them, too
 
 

@@ -9,7 +9,7 @@ from ingest.counted import counted
 
 from .change import Change, FateCount
 from .exempting.measures import Exemption, LaterTrial
-from .model import CriticalKind, Denials, Exposure, Fidelity, Latent, PolicyReadiness, Status
+from .model import CriticalKind, Denials, Exposure, FailedExpression, Fidelity, Latent, PolicyReadiness, Status
 from .rules import ReadinessRules
 
 _NOT_ASSESSED = Latent()
@@ -23,6 +23,7 @@ def decide(
     rules: ReadinessRules,
     critical: Mapping[tuple[CriticalKind, str], int] = _NONE,
     latent: Latent = _NOT_ASSESSED,
+    failed: Sequence[FailedExpression] = (),
 ) -> tuple[Status, tuple[str, ...]]:
     """The verdict without exemptions, and its reasons in plain words, the deciding ones first.
 
@@ -32,6 +33,7 @@ def decide(
     A reason says if fidelity is unknown, but that alone does not withhold READY: a policy that was never bound has no fidelity.
     """
     against = [
+        *_failed_reasons(denials, failed),
         *_critical_reasons(critical, rules),
         *_denial_reasons(denials, exposure, rules),
         *_latent_reasons(latent, rules),
@@ -55,7 +57,7 @@ def decide_again(entry: PolicyReadiness, rules: ReadinessRules) -> tuple[Status,
     Bounds and trend stay as they were computed, at the confidence of the report's own rules.
     """
     hit = {(row.kind, row.subject): row.denied for row in entry.critical if row.denied}
-    status, reasons = decide(entry.exposure, entry.denials, entry.fidelity, rules, hit, entry.latent)
+    status, reasons = decide(entry.exposure, entry.denials, entry.fidelity, rules, hit, entry.latent, entry.failed)
     return (Status.NOT_READY, (*entry.objections, *reasons)) if entry.objections else (status, reasons)
 
 
@@ -217,6 +219,22 @@ def _critical_reasons(critical: Mapping[tuple[CriticalKind, str], int], rules: R
     shown = [f"{kind} {subject} ({counted(denied, 'request')})" for (kind, subject), denied in list(critical.items())[:3]]
     more = f" and {len(critical) - 3:,} more" if len(critical) > 3 else ""
     return [f"critical subjects would have been denied: {', '.join(shown)}{more}"]
+
+
+def _failed_reasons(denials: Denials, failed: Sequence[FailedExpression]) -> list[str]:
+    """That a policy denies because it fails, which nobody but its author can mend."""
+    if not denials.requests_failed:
+        return []
+    first = failed[0] if failed else None
+    where = "" if first is None else f" of {place_of(first)}" if first.expression_index is not None else ""
+    what = f": {first.message}" if first is not None and first.message else ""
+    are = counted(denials.requests, "denial is an error", "denials are errors")
+    return [f"{denials.requests_failed:,} of {are}{where}{what}; mend the policy"]
+
+
+def place_of(failed: FailedExpression) -> str:
+    """The field of the policy that holds an expression."""
+    return "a match condition or a param" if failed.expression_index is None else f"validations[{failed.expression_index}]"
 
 
 def _denial_reasons(denials: Denials, exposure: Exposure, rules: ReadinessRules) -> list[str]:

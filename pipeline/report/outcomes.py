@@ -118,10 +118,12 @@ OUTCOMES: dict[Status, Outcome] = {
 def next_step(entry: PolicyReadiness) -> str:
     """What to do after a verdict."""
     if entry.stage == POLICIES:
-        return OUTCOMES[entry.status].next
+        is_failing = entry.status is Status.NOT_READY and entry.denials.requests_failed == entry.denials.requests > 0
+        return _MEND if is_failing else OUTCOMES[entry.status].next
     return _NEXT_OF_STAGE[entry.status].replace(_REMEDY, _REMEDIES.get(entry.stage, _REMEDY))
 
 
+_MEND = "Do not enforce it. Every denial is an error of the policy itself: mend the policy, then ask again."
 _REMEDY = "Give the clients below what they need"
 # Only roles give something to clients; the remedy for other manifests is in the manifests, in objects, or at a server.
 _REMEDIES = {

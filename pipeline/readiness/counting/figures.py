@@ -104,6 +104,13 @@ FIGURES: tuple[Figure, ...] = (
     ),
     Figure(E, "release cycles", "exposure.release_cycles", file="releases", note="steps from one release to the next"),
     Figure(D, "requests that would be denied", "denials.requests", f"count(*) {_DENIED}"),
+    Figure(
+        D,
+        "of these, denied by errors alone",
+        "denials.requests_failed",
+        "count(*) FILTER (outcome = 'deny' AND is_failed)",
+        note="an expression failed under failurePolicy Fail, and none was false",
+    ),
     Figure(D, "workloads that would be denied", "denials.units", f"{_UNIT} {_DENIED}"),
     Figure(D, "users that would be denied", "denials.users", f"{_USER} {_DENIED}"),
     Figure(

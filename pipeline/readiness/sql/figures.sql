@@ -21,6 +21,7 @@ SELECT
     min(ts) AS first_ts,
     max(ts) AS last_ts,
     count(*) FILTER (WHERE outcome = 'deny') AS denied_requests,
+    count(*) FILTER (WHERE outcome = 'deny' AND is_failed) AS failed_requests,
     count(DISTINCT (cluster, namespace, unit)) FILTER (WHERE outcome = 'deny') AS denied_units,
     count(DISTINCT user_name) FILTER (WHERE outcome = 'deny') AS denied_users,
     count(DISTINCT namespace) FILTER (WHERE outcome = 'deny') AS denied_namespaces,
