@@ -18,9 +18,10 @@ from .functions import Function, Version
 from .minors import DEFAULT
 from .program import Program
 from .stack import on_fresh_stack
+from .standard import COSTS
 from .syntax.parse import parse
 from .types import ObjectType, Type
-from .versions import ESCAPED_SELECTORS_SINCE, release
+from .versions import ESCAPED_SELECTORS_SINCE, release, without_library_costs
 
 
 class Environment:
@@ -34,11 +35,18 @@ class Environment:
         functions: Iterable[Function] = (),
         *,
         for_new: bool = False,
+        has_library_costs: bool = True,
     ) -> None:
-        """`for_new`: the environment of expressions that a write adds or changes, and not that of stored ones."""
-        self.release = release(version, for_new=for_new)
+        """`for_new`: the environment of expressions that a write adds or changes, and not that of stored ones.
+
+        `has_library_costs`: functions of libraries have costs of their own; without, each call costs 1.
+        """
+        known = release(version, for_new=for_new)
+        self.release = known if has_library_costs else without_library_costs(known)
         self.scope = self.release.scope(dict(variables or {}), tuple(object_types), tuple(functions))
         self.names = Names(self.scope.functions, frozenset(self.scope.variables), self.scope.types, self.release.dot_is_root)
+        if not has_library_costs:
+            self.names = replace(self.names, prices=COSTS)
         self._programs: dict[str, Program | CompileError] = {}
         self._lock = Lock()
 

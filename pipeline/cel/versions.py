@@ -12,7 +12,7 @@ No release has `cel.bind`, `math.*`, `base64.*`, `regex.*` or `strings.reverse`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from . import standard
@@ -67,6 +67,14 @@ def release(version: Version, *, for_new: bool = False) -> Release:
     """
     known = min(max(version, OLDEST), NEWEST)
     return _release(known, before(known) if for_new else known)
+
+
+def without_library_costs(found: Release) -> Release:
+    """A language in which a call of a library's function costs 1 (apiserver pkg/cel/environment/base.go without StrictCostOpt)."""
+    standards = {each.name for each in standard.LIBRARY.functions}
+    own = {each.name for library in found.libraries for each in library.functions} - standards
+    functions = {name: replace(each, cost=None) if name in own else each for name, each in found.functions.items()}
+    return replace(found, functions=functions)
 
 
 def before(version: Version) -> Version:

@@ -38,7 +38,7 @@ class Assigned:
         """Where a stage reads the kind in another group, which one; a wrong apiVersion is the likely reason."""
         left = {kind_of(document).kind for document in self.left}
         read = sorted(kind for stage in STAGES for kind in stage.kinds if kind.kind in left)
-        return [f"a stage reads {kind.kind} of the group {kind.group}" for kind in dict.fromkeys(read)]
+        return [f"a stage reads {kind.kind} of {kind.group or 'the core group'}" for kind in dict.fromkeys(read)]
 
 
 def _number(count: int) -> str:

@@ -66,6 +66,15 @@ class Subject:
             whole = self._annotated(whole, evaluation.annotations)
         return (whole, *singles)
 
+    def unsure(self, rows: Rows) -> Rows:
+        """Rows of a request whose param may not exist. Then it would be refused before any expression, for all actions."""
+        whole, *singles = rows
+        if whole.effect is Decision.DENY and Action.DENY in self.actions:
+            return rows  # it is refused in either case
+        why = whole.why or "whether its param exists"
+        unknown = whole._replace(decision=Decision.UNKNOWN, effect=None, message="", reason="", code=None, why=why)
+        return (unknown._replace(evidence=INSUFFICIENT, bypasses_actions=True), *singles)
+
     def _row(self, param: Param | None, index: int | None, outcome: Outcome, evidence: str) -> PolicyVerdict:
         decision = outcome.decision
         effect = self._effect(decision)

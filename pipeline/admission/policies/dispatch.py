@@ -248,7 +248,8 @@ class _Run:
         whose = (id(due.subject), due.param.namespace, due.param.name, grades)
         rows = known_rows.get(whose)
         if rows is None:
-            rows = known_rows[whose] = due.subject.rows(due.param, evaluation, grades)
+            rows = due.subject.rows(due.param, evaluation, grades)
+            rows = known_rows[whose] = due.subject.unsure(rows) if due.may_be_missing else rows
         self.rows += rows
 
     def _evaluation(self, due: Due) -> tuple[Evaluation, KnownRows]:

@@ -16,6 +16,7 @@ from ...withheld import has_withheld
 from ...world import World
 from .compile import CompiledPolicy
 from .decide import Subject
+from .model import FailurePolicy, NotFoundAction
 from .params import NULL_PARAM, ConfigurationError, NoParams, Param, Params, collect_params, kind_error, param_of
 from .verdict import PolicyVerdict
 
@@ -56,6 +57,16 @@ class Due(NamedTuple):
     floor: Grade  # the grade of the evidence of the match and of the param
     param: Param
     value: Any  # the param: an object, None or a CEL Unknown
+
+    @property
+    def may_be_missing(self) -> bool:
+        """Whether the param may not exist, which would be an error of the configuration, and a denial for all actions."""
+        binding = self.subject.binding
+        reference = binding.param_ref if binding is not None else None
+        if reference is None or not isinstance(self.param.object, Unknown):
+            return False
+        denies = reference.not_found_action is NotFoundAction.DENY
+        return denies and self.subject.failure_policy is FailurePolicy.FAIL
 
 
 # In the order of bindings; a row stands for a binding or param without a due evaluation.

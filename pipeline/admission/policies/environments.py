@@ -11,6 +11,8 @@ from .declarations import VARIABLES, scope_for, variable_type
 
 # A server compiles types of any depth. Its parser allows one expression 250 levels, and stack.py has room for both.
 LEVELS_MAX: Final = 400
+# StrictCostEnforcementForVAP and StrictCostEnforcementForWebhooks are on from then (kubernetes pkg/features/kube_features.go).
+_LIBRARY_COSTS_SINCE: Final = (1, 32)
 
 
 class NestingError(Exception):
@@ -28,7 +30,8 @@ def environment(
 ) -> Environment:
     """The environment of one version for a policy with or without params, and with these `variables` and their types."""
     declared = scope_for(has_params=has_params, has_authorizer=has_authorizer, variables=dict(variables))
-    return Environment(version, declared.variables, declared.object_types, for_new=for_new)
+    has_costs = version >= _LIBRARY_COSTS_SINCE
+    return Environment(version, declared.variables, declared.object_types, for_new=for_new, has_library_costs=has_costs)
 
 
 def extended(earlier: Environment, name: str, type_: Type) -> Environment:

@@ -9,7 +9,7 @@ WITH rows AS (
         *,
         -- A row of the whole sums up the others unless it stands alone or denies for itself.
         expression_index IS NULL AND (
-            bypasses_actions OR count(expression_index) OVER (
+            (bypasses_actions AND decision <> 'unknown') OR count(expression_index) OVER (
                 PARTITION BY run, cluster, audit_id, ts, pass, policy, binding, param_namespace, param_name
             ) = 0
         ) AS is_whole

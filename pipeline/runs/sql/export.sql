@@ -16,7 +16,7 @@ told AS (
             END AS rule_ref
         ),
         effect = 'deny' AND (bypasses_actions OR binding IS NULL OR list_contains(actions, 'Deny')) AS rejects,
-        decision = 'unknown' AND (binding IS NULL OR list_contains(actions, 'Deny')) AS may_reject
+        decision = 'unknown' AND (bypasses_actions OR binding IS NULL OR list_contains(actions, 'Deny')) AS may_reject
     FROM verdicts
 ),
 -- Policies that the run does not name still deny, unless its policies replace all others.
