@@ -90,7 +90,7 @@ def command(
     from pipeline.replay import Window
     from pipeline.stages.stage import Asked
 
-    from .parts.level import labels_of
+    from .parts.level import check_namespaces, labels_of
     from .parts.staged import replay_stage, rules_as_of, write_export
     from .parts.window import check_window
     from .policies import chosen_texts, read_texts
@@ -101,6 +101,7 @@ def command(
     window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)
     asked = Asked(window, version, other_authorizers, only_given, with_objects)
     check_window(own, window)
+    check_namespaces(own, namespaces)
     texts = _texts(own, policies, from_log, stage_of_log, cluster, labels_of(level, namespaces))
     given = given_of(texts, version if from_log is None else None)
     if from_log is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +12,7 @@ from ingest.errors import InputError
 from pipeline.stages.pod_security.checks.table import Level as PodSecurityLevel
 
 if TYPE_CHECKING:
+    from api.context import Context
     from api.given import Texts
 
 
@@ -19,6 +21,25 @@ Level = Annotated[
     typer.Option(help="Replay this level of Pod Security, for all namespaces or those of --namespace, as if -f gave their labels."),
 ]
 LevelNamespaces = Annotated[list[str] | None, typer.Option("--namespace", help="With --level: this namespace; repeatable.")]
+
+
+def check_namespaces(own: Context, namespaces: Sequence[str] | None) -> None:
+    """Raise InputError for a namespace that the lake does not show: a replay of its level would say that nothing changes."""
+    from pipeline.history.world import NAMESPACES
+    from pipeline.replay import Window
+    from pipeline.replay.past import load_history
+    from queries import open_lake
+
+    if not namespaces:
+        return
+    with closing(open_lake(own.lake)) as reader:
+        history = load_history(reader, (), Window())
+        clusters = [cluster for (cluster,) in reader.sql("SELECT DISTINCT cluster FROM events").fetchall()]
+        shown = {key.name for cluster in clusters for key in history.keys(cluster, NAMESPACES)}
+        shown |= {name for (name,) in reader.sql("SELECT DISTINCT namespace FROM requests").fetchall() if name}
+    for name in namespaces:
+        if name not in shown:
+            raise InputError(f"the log shows no namespace {name!r}", f"it shows {', '.join(sorted(shown)) or 'none'}")
 
 
 def labels_of(level: PodSecurityLevel | None, namespaces: Sequence[str] | None) -> Texts:

@@ -38,6 +38,14 @@ class PodSecurityReadiness(StageReadiness[Given, GroupedPlan[Given]]):
 
     in_log = True
 
+    def uncompilable(self, rules: Given, version: tuple[int, int]) -> Sequence[tuple[str, str]]:
+        """See StageReadiness: a server refuses a Namespace with an invalid level or version."""
+        return [
+            (document.where(("metadata", "labels")), f"a server refuses Namespace {name!r}: {error}")
+            for name, document in rules.written.items()
+            for error in resolve(rules.labels.get(name, {}), DEFAULT).errors
+        ]
+
     def explain(self, reader: LakeReader, rules: Given | None, asked: Asked) -> Sequence[Told]:
         """See StageReadiness."""
         return explain_levels(reader, rules or Given({}), asked)
