@@ -28,10 +28,11 @@ from .selection import Selection, of_day
 from .tables import Asked, Table
 from .writers import Writer, last_writers
 
+# As everywhere in a report, dry runs do not count.
 _DENIALS = """
     SELECT expression_index, count(*) AS verdicts, count(DISTINCT (cluster, audit_id)) AS requests,
         arg_max(message, ts) AS message
-    FROM read_parquet(?)
+    FROM read_parquet(?) ANTI JOIN dry_runs USING (cluster, audit_id, ts)
     WHERE policy = ? AND binding IS NOT DISTINCT FROM ? AND effect = 'deny' AND expression_index IS NOT NULL
     GROUP BY expression_index
 """

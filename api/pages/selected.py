@@ -23,7 +23,7 @@ _DAYS = """
                 WHEN bool_or(decision = 'unknown') THEN 'unknown'
                 ELSE 'admit'
             END AS outcome
-        FROM read_parquet({file}) AS v
+        FROM read_parquet({file}) AS v ANTI JOIN dry_runs USING (cluster, audit_id, ts)
         WHERE decision <> 'nomatch' AND {where}
         GROUP BY ALL
     )

@@ -18,6 +18,7 @@ from pipeline.report.formats import TEXT_FORMATS, format_of
 from pipeline.report.over_time import MOMENT, sparkline
 from pipeline.report.tables import export_tables
 from pipeline.report.words import exemptions_title, fate_count, policy_name, step, workload
+from pipeline.report.workloads import denied_workloads
 from pipeline.stages.over_time import OverTime, span_words
 from queries import LakeReader
 
@@ -267,21 +268,22 @@ def _owners(entry: PolicyReadiness, wide: bool) -> Table:
         Column("passes_with", wide=True, prose=True),
         Column("audit_id", wide=True),
     ]
+    found = denied_workloads(entry.owners)
     rows = [
         [
-            owner.namespace,
-            workload(owner),
-            owner.user,
-            owner.requests,
-            owner.first_ts,
-            owner.last_ts,
-            owner.message,
-            owner.difference,
-            owner.audit_id,
+            each.namespace,
+            each.label,
+            each.users,
+            each.requests,
+            each.first_ts,
+            each.last_ts,
+            each.example.message,
+            each.example.difference,
+            each.example.audit_id,
         ]
-        for owner in entry.owners[: _OWNERS_SHOWN_WIDE if wide else _OWNERS_SHOWN]
+        for each in found[: _OWNERS_SHOWN_WIDE if wide else _OWNERS_SHOWN]
     ]
-    more = max(entry.owners_total, len(entry.owners)) - len(rows)
+    more = max(entry.denials.units, len(found)) - len(rows)
     # `explain` shows the values in the expressions of policies, which other stages do not have.
     explain = f"`hindcast explain {entry.owners[0].audit_id} -f POLICIES` explains the first of these denials"
     notes = _more(more, wide) if entry.stage != POLICIES else (*_more(more, wide), explain)

@@ -25,6 +25,7 @@ from .markup import coded, soft, user
 from .outcomes import OUTCOMES, Outcome, next_step
 from .texts import yaml_text
 from .words import answer, exemptions_title, fates, policy_name, step, workload
+from .workloads import denied_workloads
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,7 @@ def _template() -> Template:
         exemptions_title=exemptions_title,
         user=user,
         workload=workload,
+        denied_workloads=denied_workloads,
         yaml=_yaml,
     )
     # So many reasons for unknown are among those of the verdict.

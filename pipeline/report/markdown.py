@@ -20,6 +20,7 @@ from .outcomes import OUTCOMES, next_step
 from .over_time import MOMENT, sparkline
 from .texts import yaml_text
 from .words import answer, exemptions_title, fate_count, policy_name, step, workload
+from .workloads import denied_workloads
 
 # A comment on GitHub holds 65,536 characters.
 _COMMENT_MAX = 60_000
@@ -172,11 +173,14 @@ def _critical(entry: PolicyReadiness) -> _Part:
 
 def _owners(entry: PolicyReadiness) -> _Part:
     rows = [
-        (row.namespace, workload(row), row.team, row.user, f"{row.requests:,}", day(row.last_ts), row.message, row.difference)
-        for row in entry.owners
+        (
+            *(row.namespace, row.label, row.example.team, row.users, f"{row.requests:,}", day(row.last_ts)),
+            *(row.example.message, row.example.difference),
+        )
+        for row in denied_workloads(entry.owners)
     ]
-    title = f"Who would have been denied ({entry.owners_total or len(entry.owners):,})"
-    columns = ("namespace", "workload", "team", "user", "requests", "last seen", "message", "passes with")
+    title = f"Who would have been denied ({max(entry.denials.units, len(rows)):,})"
+    columns = ("namespace", "workload", "team", "users", "requests", "last seen", "message", "passes with")
     return _Part(title, columns, rows, rows_max=15)
 
 

@@ -8,6 +8,8 @@ from datetime import datetime
 
 from pipeline.readiness.model import Identity, Owner
 
+from .words import workload
+
 _MACHINES = (Identity.CONTROL_PLANE, Identity.NODE)
 
 
@@ -25,6 +27,12 @@ class Denied:
     last_ts: datetime
     clients: tuple[Owner, ...]
     resources: tuple[str, ...]
+    label: str  # `Deployment/cart`, or `Deployment/cart (pods)` where no request was on the owner itself
+
+    @property
+    def users(self) -> str:
+        """Who sent requests, people before controllers."""
+        return ", ".join(client.user for client in self.clients)
 
     @property
     def namespace(self) -> str:
@@ -50,11 +58,14 @@ def _joined(parts: Sequence[Owner]) -> Denied:
     clients: dict[str, Owner] = {}
     for owner in sorted(most, key=lambda owner: owner.identity in _MACHINES):
         clients.setdefault(owner.user, owner)
+    resources = tuple(dict.fromkeys(owner.resource for owner in most))
+    is_itself = any(workload(owner) == owner.unit for owner in most)
     return Denied(
         most[0],
         sum(owner.requests for owner in parts),
         min(owner.first_ts for owner in parts),
         max(owner.last_ts for owner in parts),
         tuple(clients.values()),
-        tuple(dict.fromkeys(owner.resource for owner in most)),
+        resources,
+        most[0].unit if is_itself else f"{most[0].unit} ({', '.join(resources)})",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -72,6 +73,7 @@ def _owner(row: Row, steps: Sequence[Row], rules: ReadinessRules, difference: st
     tool = acting_tool(row["user_name"], user_agent) or applying_tool(chain)
     team, team_source = _team([*chain, *namespace], rules.team_labels)
     parent = (tool.parent,) if tool and tool.parent else ()
+    names = (*(name for name, _ in chain), *parent)
     return Owner(
         namespace=row["namespace"],
         resource=row["resource"],
@@ -82,16 +84,36 @@ def _owner(row: Row, steps: Sequence[Row], rules: ReadinessRules, difference: st
         last_ts=row["last_ts"],
         message=row["message"] or "",
         audit_id=row["audit_id"],
-        chain=(*(name for name, _ in chain), *parent),
+        chain=names,
         team=team,
         team_source=team_source,
         identity=identity_of(row["user_name"], user_agent, rules.gitops_users),
         tool=tool.name if tool else "",
         tool_source=tool.source if tool else "",
         user_agent=user_agent,
-        difference=difference,
+        difference=at_root(difference, names[0] if names else "", row["unit"]),
         expression_index=row["expression_index"],
     )
+
+
+def at_root(difference: str, example: str, root: str) -> str:
+    """A change of an example, such as `Pod/web-x`, as one of its root owner: whoever writes a Deployment edits its template."""
+    kind, owner = example.partition("/")[0], root.partition("/")[0]
+    prefix = _TEMPLATES.get((kind, owner)) or (_TEMPLATES.get((kind, "")) if owner in _WITH_TEMPLATE else None)
+    if kind == owner or prefix is None:
+        return difference
+    return _PLACE.sub(lambda found: f"{found[1]} {prefix[found[2]]}", difference)
+
+
+# How the parts of an object that a controller made are called in the object that its owner writes, by both kinds.
+_TEMPLATES: Mapping[tuple[str, str], Mapping[str, str]] = {
+    ("Pod", ""): {"spec": "spec.template.spec", "metadata": "spec.template.metadata"},
+    ("Pod", "CronJob"): {"spec": "spec.jobTemplate.spec.template.spec", "metadata": "spec.jobTemplate.spec.template.metadata"},
+    ("Job", "CronJob"): {"spec": "spec.jobTemplate.spec", "metadata": "spec.jobTemplate.metadata"},
+    ("ReplicaSet", "Deployment"): {"spec": "spec", "metadata": "spec.template.metadata"},
+}
+_WITH_TEMPLATE = frozenset(("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController"))
+_PLACE = re.compile(r"^(set|add|remove) (spec|metadata)(?![^.\[ ,])")
 
 
 def _metadata(text: str | None) -> Mapping[str, Any]:

@@ -38,11 +38,11 @@ def figures(page: Element) -> dict[str, tuple[int, int, int]]:
 
 
 def counted(lake: LakeReader, run: Path, policy: str, where: str) -> tuple[int, int]:
-    """Requests of a run that a policy matched, and those that it would deny, told independently of the pages."""
+    """Requests of a run that a policy matched, and those that it would deny, told independently of the pages: no dry runs."""
     text = (
         f"SELECT count(DISTINCT v.audit_id), count(DISTINCT v.audit_id) FILTER (v.effect = 'deny') "
         f"FROM '{run / 'verdicts.parquet'}' AS v JOIN requests AS r USING (cluster, audit_id, ts) "
-        f"WHERE v.policy = '{policy}' AND v.decision <> 'nomatch' AND {where}"
+        f"WHERE v.policy = '{policy}' AND v.decision <> 'nomatch' AND NOT r.dry_run AND {where}"
     )
     matched, denied = lake.sql(text).fetchall()[0]
     return int(matched), int(denied)
