@@ -42,7 +42,8 @@ def counted(lake: LakeReader, run: Path, policy: str, where: str) -> tuple[int, 
     text = (
         f"SELECT count(DISTINCT v.audit_id), count(DISTINCT v.audit_id) FILTER (v.effect = 'deny') "
         f"FROM '{run / 'verdicts.parquet'}' AS v JOIN requests AS r USING (cluster, audit_id, ts) "
-        f"WHERE v.policy = '{policy}' AND v.decision <> 'nomatch' AND NOT r.dry_run AND {where}"
+        f"WHERE v.policy = '{policy}' AND v.decision <> 'nomatch' AND {where} "
+        "AND v.audit_id NOT IN (SELECT audit_id FROM events WHERE request_uri LIKE '%dryRun=%')"
     )
     matched, denied = lake.sql(text).fetchall()[0]
     return int(matched), int(denied)
