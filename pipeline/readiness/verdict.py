@@ -222,7 +222,7 @@ def _critical_reasons(critical: Mapping[tuple[CriticalKind, str], int], rules: R
 
 
 def _failed_reasons(denials: Denials, failed: Sequence[FailedExpression]) -> list[str]:
-    """That a policy denies because it fails, which nobody but its author can mend."""
+    """That a policy denies because it fails, which its author alone can mend."""
     if not denials.requests_failed:
         return []
     first = failed[0] if failed else None

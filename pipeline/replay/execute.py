@@ -59,7 +59,7 @@ def run_replay(
 def _doubts(plan: ReplayPlan, lake: Path, workers: int, executor: Executor | None) -> Doubts | None:
     """The requests that mutating policies given with the policies change before these see them."""
     # Imported late: stages lie above replays, and most folders have no mutating policy.
-    from ..stages.mutating.first import doubts_of
+    from ..stages.first import doubts_of
 
     given = plan.policies.objects if plan.policies is not None else ()
     return doubts_of([Document(each.object, each.source) for each in given], plan, lake, workers, executor)

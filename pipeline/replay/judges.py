@@ -55,7 +55,7 @@ class Judges:
         self._worlds = Worlds(self.history)
         self._rbac = RecordedRbac(self.history, dict(plan.other_authorizers))
         # Imported late: stages lie above replays.
-        from ..stages.mutating.first import concerned_by
+        from ..stages.first import concerned_by
 
         given = [Document(each.object, each.source) for each in plan.policies.objects]
         self._is_changed = concerned_by(given, plan.kubernetes_version)

@@ -88,7 +88,7 @@ def _doubts(
     if _was_taken(met.event, sent, changed):
         return
     if not isinstance(met.kind, Unknown):
-        yield from _of_fields(entered, sent, changed, met.kind)
+        yield from of_fields(entered, sent, changed, met.kind)
     yield from of_pod_security(requests[1], sent, changed, world, minor)
     yield from of_policies(met.in_force, *requests)
 
@@ -100,8 +100,15 @@ def _was_taken(event: Event, before: Object, changed: Object) -> bool:
     return has_changes(before, changed, decode_json(event.response_raw))
 
 
+def of_fields(entered: AdmissionRequest, before: Object, after: Object, kind: KnownKind) -> list[Doubt]:
+    """The fields that a mutation changes although they may not, and those that may be refused as it leaves them; each once."""
+    found: dict[str, Doubt] = {}
+    for each in _of_fields(entered, before, after, kind):
+        found.setdefault(each.path, each)
+    return list(found.values())
+
+
 def _of_fields(entered: AdmissionRequest, before: Object, after: Object, kind: KnownKind) -> Iterator[Doubt]:
-    """The fields that a mutation changes although they may not, and those that may be refused as it leaves them."""
     resource = (entered.resource.group, entered.resource.resource)
     old = entered.old_object.value if isinstance(entered.old_object, Known) else None
     is_update = entered.operation is Operation.UPDATE and not entered.subresource

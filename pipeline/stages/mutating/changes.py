@@ -36,7 +36,7 @@ def changes(before: Json, after: Json, path: str = "") -> Iterator[Change]:
     before, after = (None if isinstance(each, NilList) else each for each in (before, after))
     if isinstance(before, dict) and isinstance(after, dict):
         for name in sorted(before.keys() | after.keys()):
-            yield from changes(before.get(name, _ABSENT), after.get(name, _ABSENT), _child(path, name))
+            yield from changes(before.get(name, _ABSENT), after.get(name, _ABSENT), child(path, name))
     elif (pairs := _by_name(before, after)) is not None:
         for name, old, new in pairs:
             yield from changes(old, new, f"{path}[name={name}]")
@@ -68,7 +68,8 @@ def _names(entries: list[Json]) -> dict[str, Json] | None:
     return found if entries and len(found) == len(entries) else None
 
 
-def _child(path: str, name: str) -> str:
+def child(path: str, name: str) -> str:
+    """The path of a field, as messages have it."""
     if any(character in name for character in "./[]"):
         return f"{path}[{name}]"
     return f"{path}.{name}" if path else name

@@ -118,7 +118,7 @@ class _Writes(Judging):
 
 
 def concerned(met: Met, chain: Chain) -> Sequence[tuple[str, str | None]]:
-    """The policies and bindings whose rules are for a request of which no more is known."""
+    """The policies and bindings whose rules are for a request about which no more is known."""
     names: dict[tuple[str, str | None], None] = {}
     for target in met.targets:
         for candidate in chain.set.candidates(target):

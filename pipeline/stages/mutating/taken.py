@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ...request import Json, Object
+from .changes import child
 
 ABSENT: Final = object()
 _INT32_MAX = 2**31 - 1
@@ -257,8 +258,7 @@ def doubts(before: Json, after: Json, rule: Rule, path: str = "") -> Iterator[Do
             return
         old = before if isinstance(before, dict) else {}
         for each in sorted(old.keys() | after.keys()):
-            place = f"{path}.{each}" if path else each
-            yield from doubts(old.get(each, ABSENT), after.get(each, ABSENT), rule.get(each), place)
+            yield from doubts(old.get(each, ABSENT), after.get(each, ABSENT), rule.get(each), child(path, each))
     elif isinstance(rule, list):
         if not isinstance(after, list):
             yield Doubt(path, UNCHECKED)
@@ -279,7 +279,7 @@ def _of_keys(before: Json, after: Json, rule: Keyed, path: str) -> Iterator[Doub
         if old.get(key, ABSENT) == new:
             continue
         if not rule.is_free if new is ABSENT else not (rule.key(key) and rule.value(new)):
-            yield Doubt(f"{path}[{key}]", UNCHECKED)
+            yield Doubt(child(path, key), UNCHECKED)
 
 
 def _pairs(before: list[Json], after: list[Json]) -> Iterator[tuple[str, Json, Json]]:

@@ -15,8 +15,8 @@ from ...runs.plan import PlannedRule
 from ...runs.running import Doubts
 from ...runs.verdicts import JudgedPass
 from ...runs.window import Window, stretches
+from ..first import doubts_of
 from ..grouped import GroupedPlan, GroupedStage, Judging
-from ..mutating.first import doubts_of
 from ..stage import Asked
 from .given import KINDS, Given, given_of
 from .policy import MODES, resolve

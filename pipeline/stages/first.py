@@ -14,20 +14,20 @@ import pyarrow.parquet as pq
 
 from queries import open_lake
 
-from ...admission.policies.decode import GROUP
-from ...manifests.documents import Document
-from ...matching import Target
-from ...runs.executors import Executor
-from ...runs.kinds import RunKind
-from ...runs.plan import RunPlan
-from ...runs.running import Doubts
-from ...runs.store import RunStore
-from ...runs.verdicts import Pass
-from ..stage import Asked
-from .chain import Chain
-from .decode import POLICY, rules_of
-from .stage import Mutating
-from .verdicts import STAGE
+from ..admission.policies.decode import GROUP
+from ..manifests.documents import Document
+from ..matching import Target
+from ..runs.executors import Executor
+from ..runs.kinds import RunKind
+from ..runs.plan import RunPlan
+from ..runs.running import Doubts
+from ..runs.store import RunStore
+from ..runs.verdicts import Pass
+from .mutating.chain import Chain
+from .mutating.decode import POLICY, rules_of
+from .mutating.stage import Mutating
+from .mutating.verdicts import STAGE
+from .stage import Asked
 
 FIRST = "mutating policies given with it change the object first, and stages are not replayed one after the other"
 _COLUMNS = ["cluster", "audit_id", "ts", "pass", "policy", "decision", "effect", "why"]
