@@ -8,6 +8,7 @@ from pathlib import Path
 
 from queries import LakeReader
 
+from ..admission.policies.decode import MUTATING_KIND
 from ..derived.facts import LakeFacts, facts_of
 from ..derived.inputs import KeptInputs
 from ..derived.kept import Covered, Keeping, KeptGoneError, Store
@@ -58,10 +59,12 @@ def run_replay(
 
 def _doubts(plan: ReplayPlan, lake: Path, workers: int, executor: Executor | None) -> Doubts | None:
     """The requests that mutating policies given with the policies change before these see them."""
-    # Imported late: stages lie above replays, and most folders have no mutating policy.
+    given = plan.policies.objects if plan.policies is not None else ()
+    if not any(each.object.get("kind") == MUTATING_KIND for each in given):
+        return None
+    # Imported late: stages lie above replays.
     from ..stages.first import doubts_of
 
-    given = plan.policies.objects if plan.policies is not None else ()
     return doubts_of([Document(each.object, each.source) for each in given], plan, lake, workers, executor)
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from queries import LakeReader
 
 from ..admission.policies import CompiledPolicy, CompiledSet, Decision, PolicySet, compile_set, evaluate_request
+from ..admission.policies.decode import MUTATING_KIND
 from ..admission.policies.evaluate import OUT_OF_BUDGET
 from ..authorization import RecordedRbac
 from ..cel.costs.costed import EXCEEDED
@@ -54,11 +55,7 @@ class Judges:
         self.history: LogHistory = load_history(reader, param_kinds_of(plan.policies), plan.window)
         self._worlds = Worlds(self.history)
         self._rbac = RecordedRbac(self.history, dict(plan.other_authorizers))
-        # Imported late: stages lie above replays.
-        from ..stages.first import concerned_by
-
-        given = [Document(each.object, each.source) for each in plan.policies.objects]
-        self._is_changed = concerned_by(given, plan.kubernetes_version)
+        self._is_changed = _changed_first(plan.policies, plan.kubernetes_version)
 
     @property
     def rbac(self) -> RecordedRbac:
@@ -73,6 +70,16 @@ class Judges:
             return None
         alone = PolicySet((found,), tuple(bound[:1]), self._policies.objects)
         return Judge(compile_set(alone, self._version), self._worlds, self._rbac, self._is_changed)
+
+
+def _changed_first(policies: PolicySet, version: tuple[int, int]) -> Callable[[Target], bool]:
+    """Whether a mutating policy that was given with some policies may be for a target."""
+    if not any(each.object.get("kind") == MUTATING_KIND for each in policies.objects):
+        return lambda target: False
+    # Imported late: stages lie above replays.
+    from ..stages.first import concerned_by
+
+    return concerned_by([Document(each.object, each.source) for each in policies.objects], version)
 
 
 class Judge:

@@ -16,6 +16,8 @@ from .validate import validate_binding, validate_policy
 GROUP = "admissionregistration.k8s.io"
 VERSIONS = tuple(f"{GROUP}/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
 POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
+# Policies given with one of these see the object as it leaves it.
+MUTATING_KIND = "MutatingAdmissionPolicy"
 
 
 def policy_from_object(obj: Object, source: str) -> Policy:

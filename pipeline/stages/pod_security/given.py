@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...admission.policies.decode import MUTATING_KIND
 from ...manifests.documents import Document
 from ...manifests.fields import Fields
 from ...manifests.writing import to_yaml
@@ -89,7 +90,7 @@ def given_of(documents: Sequence[Document]) -> Given:
 
 def _is_mutating(document: Document) -> bool:
     kind: Any = document.value.get("kind")
-    return bool(kind == "MutatingAdmissionPolicy")
+    return bool(kind == MUTATING_KIND)
 
 
 def labelled(level: Level, namespaces: Sequence[str]) -> str:
