@@ -132,8 +132,9 @@ def test_errors_of_a_policy_are_counted_apart(lakes: Path, tmp_path: Path, capsy
     manifest = tmp_path / "policy.yaml"
     manifest.write_text(
         "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: wrong}\n"
-        "spec: {matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: ['*'], resources: [configmaps]}]},"
-        " validations: [{expression: object.replicas > 1}]}\n"
+        "spec:\n  matchConstraints:\n    resourceRules:\n"
+        "    - {apiGroups: [''], apiVersions: [v1], operations: ['*'], resources: [configmaps]}\n"
+        "  validations: [{expression: object.replicas > 1}]\n"
     )
     assert run(["-q", "--lake", str(lakes / "creates"), "readiness", "-f", str(manifest), "-o", "json"]) == 0
     (entry,) = json.loads(capsys.readouterr().out)["policies"]
