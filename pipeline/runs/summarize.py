@@ -45,4 +45,6 @@ def _bindings(plan: RunPlan, counted: Iterable[tuple[str, str | None, *tuple[int
         yield BindingSummary(item.policy, item.binding, item.actions, *found.pop((item.policy, item.binding), ()))
     # Verdicts on a policy as a whole: its constraints did not match, or its configuration is invalid.
     for (policy, binding), counts in found.items():
-        yield BindingSummary(policy, binding, (), *counts)
+        # The row of a request as a whole is no policy.
+        if (policy, binding) != (plan.stage, None):
+            yield BindingSummary(policy, binding, (), *counts)
