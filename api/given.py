@@ -32,7 +32,7 @@ class Given:
     """The rules of each stage among given manifests, without those of policies, which have a flow of their own.
 
     `has_policies`: some manifest is a policy or a binding of one. `left` is a sentence on manifests that change nothing, `notes`
-    are sentences on keys that YAML reads as true or false.
+    are sentences on keys that YAML reads as true or false, and on what a server of the version does not have.
     """
 
     texts: Texts
@@ -64,6 +64,9 @@ def given_of(texts: Texts, version: tuple[int, int] | None = None) -> Given:
     documents = manifests_of(texts)
     assigned = assign(documents)
     notes = tuple(dict.fromkeys(note for document in documents for note in document.notes))
+    if version is not None:
+        told = (remark for stage, rules in assigned.rules for remark in stage.readiness.remarks(rules, version))
+        notes = (*notes, *dict.fromkeys(told))
     others = tuple((stage, rules) for stage, rules in assigned.rules if stage is not VALIDATING)
     if version is not None:
         refuse_errors([error for stage, rules in others for error in stage.readiness.uncompilable(rules, version)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,10 +35,16 @@ class Assigned:
         return "; ".join([found, *self._other_groups()])
 
     def _other_groups(self) -> list[str]:
-        """Where a stage reads the kind in another group, which one; a wrong apiVersion is the likely reason."""
-        left = {kind_of(document).kind for document in self.left}
-        read = sorted(kind for stage in STAGES for kind in stage.kinds if kind.kind in left)
-        return [f"a stage reads {kind.kind} of {kind.group or 'the core group'}" for kind in dict.fromkeys(read)]
+        """Which stages read the kinds that are left: in another group, or with something that these manifests lack."""
+        left = {kind_of(document) for document in self.left}
+        own = [f"the stage {stage.name} reads {kind.kind}, and finds nothing of its own in these" for stage, kind in _read(left)]
+        names = {kind.kind for kind in left} - {kind.kind for _, kind in _read(left)}
+        read = sorted(kind for stage in STAGES for kind in stage.kinds if kind.kind in names)
+        return own + [f"a stage reads {kind.kind} of the group {kind.group or 'core'}" for kind in dict.fromkeys(read)]
+
+
+def _read(kinds: Collection[Kind]) -> list[tuple[Stage[Any, Any], Kind]]:
+    return [(stage, kind) for stage in STAGES for kind in sorted(kinds) if kind in stage.kinds]
 
 
 def _number(count: int) -> str:

@@ -147,6 +147,10 @@ class StageReadiness(Generic[RulesT, PlanT]):
         """
         return ()
 
+    def remarks(self, rules: RulesT, version: tuple[int, int]) -> Sequence[str]:
+        """What a server of this minor version makes of the manifests that a user may not expect, as sentences."""
+        return ()
+
     def agreement(self, reader: LakeReader, plan: PlanT) -> Sequence[Agreed] | None:
         """How far the stage agrees with the record under the manifests of that time; None if it cannot compare.
 

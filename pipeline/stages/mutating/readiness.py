@@ -75,8 +75,11 @@ class MutatingReadiness(StageReadiness[MutatingRules, GroupedPlan[MutatingRules]
 
     def uncompilable(self, rules: MutatingRules, version: tuple[int, int]) -> Sequence[tuple[str, str]]:
         """See StageReadiness."""
-        failed = [(each.source, each.error) for policy in rules.policies for each in compile_mutating(policy, version).errors]
-        return [*unserved(rules, version), *failed]
+        return [(each.source, each.error) for policy in rules.policies for each in compile_mutating(policy, version).errors]
+
+    def remarks(self, rules: MutatingRules, version: tuple[int, int]) -> Sequence[str]:
+        """See StageReadiness: versions of the API that a server does not have."""
+        return [f"{where}: {why}" for where, why in unserved(rules, version)]
 
     def objections(self, reader: LakeReader, verdicts: Path, rules: MutatingRules | None) -> Sequence[Objection]:
         """See StageReadiness: idempotence, order, lost changes and fights with controllers."""
