@@ -15,6 +15,7 @@ from ...admission.policies.dispatch import CompiledSet, evaluate_request
 from ...admission.policies.inputs import AuthorizeUser
 from ...admission.policies.messages import denial_message
 from ...history.event import BodyKind, Event, decode_json
+from ...history.fitness import UNFIT
 from ...history.intended import prepared_create, prepared_update
 from ...request import AdmissionRequest, Evidence, Grade, Known, Object, Operation, Unknown
 from ...world import World
@@ -72,7 +73,11 @@ def judge_later(entered: AdmissionRequest, met: Met, changed: Object, policies: 
         was, now = (_denials(each, policies, world, met.authorize) for each in (before, after))
         if denials := tuple(text for policy, text in now.items() if policy not in was):
             return Later("", denials)
-    return Later(doubts=tuple(_doubts(entered, met, changed, (before, after), world, minor)))
+    try:
+        return Later(doubts=tuple(_doubts(entered, met, changed, (before, after), world, minor)))
+    except UNFIT:
+        # A client sent a part of another type than its kind has; what a server makes of that depends on the part.
+        return Later(doubts=(Doubt("", "a part of the object is not of the type that its kind has"),))
 
 
 def _doubts(
