@@ -226,15 +226,10 @@ def _failed_reasons(denials: Denials, failed: Sequence[FailedExpression]) -> lis
     if not denials.requests_failed:
         return []
     first = failed[0] if failed else None
-    where = "" if first is None else f" of {place_of(first)}" if first.expression_index is not None else ""
+    where = f" of validations[{first.expression_index}]" if first is not None and first.expression_index is not None else ""
     what = f": {first.message}" if first is not None and first.message else ""
     are = counted(denials.requests, "denial is an error", "denials are errors")
     return [f"{denials.requests_failed:,} of {are}{where}{what}; mend the policy"]
-
-
-def place_of(failed: FailedExpression) -> str:
-    """The field of the policy that holds an expression."""
-    return "a match condition or a param" if failed.expression_index is None else f"validations[{failed.expression_index}]"
 
 
 def _denial_reasons(denials: Denials, exposure: Exposure, rules: ReadinessRules) -> list[str]:

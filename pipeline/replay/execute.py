@@ -8,7 +8,7 @@ from pathlib import Path
 
 from queries import LakeReader
 
-from ..admission.policies.decode import MUTATING_KIND
+from ..admission.policies.decode import is_mutating
 from ..derived.facts import LakeFacts, facts_of
 from ..derived.inputs import KeptInputs
 from ..derived.kept import Covered, Keeping, KeptGoneError, Store
@@ -60,7 +60,7 @@ def run_replay(
 def _doubts(plan: ReplayPlan, lake: Path, workers: int, executor: Executor | None) -> Doubts | None:
     """The requests that mutating policies given with the policies change before these see them."""
     given = plan.policies.objects if plan.policies is not None else ()
-    if not any(each.object.get("kind") == MUTATING_KIND for each in given):
+    if not any(is_mutating(each.object) for each in given):
         return None
     # Imported late: stages lie above replays.
     from ..stages.first import doubts_of

@@ -10,7 +10,7 @@ from functools import partial
 from queries import LakeReader
 
 from ..admission.policies import CompiledPolicy, CompiledSet, Decision, PolicySet, compile_set, evaluate_request
-from ..admission.policies.decode import MUTATING_KIND
+from ..admission.policies.decode import is_mutating
 from ..admission.policies.evaluate import OUT_OF_BUDGET
 from ..authorization import RecordedRbac
 from ..cel.costs.costed import EXCEEDED
@@ -74,7 +74,7 @@ class Judges:
 
 def _changed_first(policies: PolicySet, version: tuple[int, int]) -> Callable[[Target], bool]:
     """Whether a mutating policy that was given with some policies may be for a target."""
-    if not any(each.object.get("kind") == MUTATING_KIND for each in policies.objects):
+    if not any(is_mutating(each.object) for each in policies.objects):
         return lambda target: False
     # Imported late: stages lie above replays.
     from ..stages.first import concerned_by

@@ -33,7 +33,7 @@ AS_RECORDED = "as recorded"  # in place of policies in a plan that takes them fr
 class ReplayPlan(RunPlan):
     """The plan of one replay of policies."""
 
-    FORMAT = 10
+    FORMAT = 11
 
     stage: str = STAGE
     policies: PolicySet | None  # None: those that the log shows in force at the time of each request

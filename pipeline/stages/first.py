@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from queries import open_lake
 
-from ..admission.policies.decode import GROUP
+from ..admission.policies.decode import is_mutating
 from ..manifests.documents import Document
 from ..matching import Target
 from ..runs.executors import Executor
@@ -24,7 +24,7 @@ from ..runs.running import Doubts
 from ..runs.store import RunStore
 from ..runs.verdicts import Pass
 from .mutating.chain import Chain
-from .mutating.decode import POLICY, rules_of
+from .mutating.decode import rules_of
 from .mutating.stage import Mutating
 from .mutating.verdicts import STAGE
 from .stage import Asked
@@ -33,15 +33,8 @@ FIRST = "mutating policies given with it change the object first, and stages are
 _COLUMNS = ["cluster", "audit_id", "ts", "pass", "policy", "decision", "effect", "why"]
 
 
-def is_mutating(document: Document) -> bool:
-    """Whether a manifest is a mutating policy."""
-    return document.value.get("kind") == POLICY and str(document.value.get("apiVersion")).partition("/")[0] == GROUP
-
-
 def concerned_by(documents: Sequence[Document], version: tuple[int, int]) -> Callable[[Target], bool]:
     """Whether a mutating policy among some manifests may be for a target."""
-    if not any(map(is_mutating, documents)):
-        return lambda target: False
     chain = Chain(rules_of(documents), version)
     return lambda target: bool(chain.set.candidates(target))
 
@@ -50,7 +43,7 @@ def doubts_of(
     documents: Sequence[Document], plan: RunPlan, lake: Path, workers: int, executor: Executor | None = None
 ) -> Doubts | None:
     """The passes of a plan that the mutating policies among some manifests decide on; None without such policies."""
-    if not any(map(is_mutating, documents)):
+    if not any(is_mutating(each.value) for each in documents):
         return None
     return lambda: _doubts(documents, plan, lake, workers, executor)
 

@@ -72,7 +72,7 @@ def _is_copied(table: pa.Table, varied: bool) -> Any:
 
 
 def _varied(table: pa.Table, suffix: str) -> pa.Table:
-    """A copy with values of its own. Its names are renamed already; those of namespaces are told by `metadata.name` alone."""
+    """Give a copy users, namespaces, images and labels of its own. `_renamed` gave its objects other names before."""
     space = partial(_of_copy, suffix=suffix)
     replaced: dict[str, Callable[[str], str]] = {
         "namespace": space,

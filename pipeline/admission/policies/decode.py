@@ -16,8 +16,12 @@ from .validate import validate_binding, validate_policy
 GROUP = "admissionregistration.k8s.io"
 VERSIONS = tuple(f"{GROUP}/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
 POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
-# Policies given with one of these see the object as it leaves it.
-MUTATING_KIND = "MutatingAdmissionPolicy"
+MUTATING_POLICY = "MutatingAdmissionPolicy"
+
+
+def is_mutating(value: Object) -> bool:
+    """Whether a manifest is a mutating policy: policies given with one see objects as it leaves them."""
+    return value.get("kind") == MUTATING_POLICY and str(value.get("apiVersion")).partition("/")[0] == GROUP
 
 
 def policy_from_object(obj: Object, source: str) -> Policy:

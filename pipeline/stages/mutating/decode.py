@@ -12,6 +12,7 @@ from ...admission.policies.decode import BINDING as VALIDATING_BINDING
 from ...admission.policies.decode import (
     GROUP,
     MUTATING_BINDING_FIELDS,
+    MUTATING_POLICY,
     MUTATING_POLICY_FIELDS,
     VERSIONS,
     binding_of_fields,
@@ -27,7 +28,7 @@ from ...manifests.fields import Fields
 from ...request import Object
 from .model import MutatingPolicy, MutatingRules, Mutation, PatchType, ReinvocationPolicy
 
-POLICY, BINDING = "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"
+POLICY, BINDING = MUTATING_POLICY, "MutatingAdmissionPolicyBinding"
 _FIELD_OF = {PatchType.JSON_PATCH: "jsonPatch", PatchType.APPLY_CONFIGURATION: "applyConfiguration"}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...admission.policies.decode import MUTATING_KIND
+from ...admission.policies.decode import is_mutating
 from ...manifests.documents import Document
 from ...manifests.fields import Fields
 from ...manifests.writing import to_yaml
@@ -84,13 +84,8 @@ def given_of(documents: Sequence[Document]) -> Given:
             if found and key.startswith(PREFIX):
                 found.text(key)
         labels[name], written[name] = own_labels(found.value if found else None), document
-    mutating = tuple(documents) if any(map(_is_mutating, documents)) else ()
+    mutating = tuple(documents) if any(is_mutating(each.value) for each in documents) else ()
     return Given(labels, configuration_of(documents), labels.pop(EVERYWHERE, None), written, mutating)
-
-
-def _is_mutating(document: Document) -> bool:
-    kind: Any = document.value.get("kind")
-    return bool(kind == MUTATING_KIND)
 
 
 def labelled(level: Level, namespaces: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""READY, and what commands say beside their answer, over small logs from public reports: tests/cases/admission."""
+"""Commands say READY only where a server would admit, and hide no part of their answer: tests/cases/admission."""
 
 from __future__ import annotations
 

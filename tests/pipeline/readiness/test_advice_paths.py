@@ -1,4 +1,4 @@
-"""A change that would let an example pass is told as whoever owns the workload writes it: in its template."""
+"""Advice names the field of the workload's template, because its owner edits that and no Pod."""
 
 from __future__ import annotations
 
