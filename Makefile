@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo quick test seconds search check bench crash conformance notebooks kustomize docs picture dist clean
+.PHONY: demo quick test seconds counted compare-counted search check bench crash conformance notebooks kustomize docs picture dist clean
 
 # uv makes an environment and installs packages many times faster than pip does. Without uv on the machine it goes into the
 # environment; where it cannot be had, or fails (a proxy that only pip knows, say), pip does the work.
@@ -57,6 +57,14 @@ test: $(VENV)/.tests
 # What each test file takes, for the order of `make test` and the choice of `make quick`.
 seconds: $(VENV)/.tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -rfEs --keep-seconds
+
+# What each command does, as counts, written into tests/cases/counted. Its difference is read in review. See tests/counted.
+counted: $(VENV)/.tests
+	$(BIN)/python -m tests.counted
+
+# The same, compared with the tables. It leaves out what `make test` compares.
+compare-counted: $(VENV)/.tests
+	$(BIN)/python -m tests.counted --compare --seldom
 
 # The property tests with other examples each time, and more of them. What it finds becomes a case of its own.
 search: $(VENV)/.tests

@@ -1,7 +1,7 @@
-"""What commands do, as counts: `python -m tests.counted [compare] [--copies N] [STORY ...]`, run by `make counted`.
+"""What commands do, as counts: `python -m tests.counted [--compare] [--seldom] [STORY ...]`, run by `make counted`.
 
 It counts every line of tests/cases/counted/commands.yaml, over the bundled log and over a copy grown four times, and writes the
-tables beside it. With `compare` it writes nothing, and ends with 1 if a count rose.
+tables beside it. With `--compare` it writes nothing, and ends with 1 if a count rose; `--seldom` leaves out what `make test` compares.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from tests.counted.table import Table, differences, kept_table, why_not_here, wr
 SIZES = (1, 4)
 
 
-def count_stories(stories: tuple[Story, ...], copies: int, folder: Path, functions: dict[str, list[str]]) -> Table:
+def count_stories(stories: Sequence[Story], copies: int, folder: Path, functions: dict[str, list[str]]) -> Table:
     """The counts of each line of stories; as many stories run at one time as this machine has cores."""
     place = Place(folder / str(copies), copies)
     place.make()
@@ -39,6 +40,7 @@ def main(words: list[str]) -> int:
     """Write the tables, or compare with them."""
     parser = argparse.ArgumentParser(prog="python -m tests.counted", description=__doc__)
     parser.add_argument("--compare", action="store_true")
+    parser.add_argument("--seldom", action="store_true")
     parser.add_argument("--copies", type=int, choices=SIZES, action="append")
     parser.add_argument("stories", nargs="*")
     asked = parser.parse_args(words)
@@ -46,15 +48,19 @@ def main(words: list[str]) -> int:
         sys.stderr.write(f"nothing was counted: {why}\n")
         return 0 if asked.compare else 2
     all_told = told()
-    stories = tuple(story for story in all_told.stories if not asked.stories or story.name in asked.stories)
     worse: list[str] = []
     with tempfile.TemporaryDirectory(prefix="hindcast-counted-") as folder:
         for copies in asked.copies or SIZES:
+            stories = [story for story in all_told.stories if not asked.stories or story.name in asked.stories]
+            if copies > 1:
+                stories = [story for story in stories if not story.once]
+            elif asked.seldom:
+                stories = [story for story in stories if not story.often]
             found = count_stories(stories, copies, Path(folder), all_told.functions)
             if asked.compare:
                 worse += differences(kept_table(copies), found, copies)
             else:
-                write_table(copies, found)
+                write_table(copies, found, is_whole=not asked.stories)
     sys.stdout.writelines(f"{line}\n" for line in worse)
     return int(bool(worse))
 

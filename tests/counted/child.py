@@ -8,20 +8,29 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from tests.counted.instrument import Counts
+from tests.counted.statements import pipe_of
+
+# An exception would end with 1, as a gate does.
+_DEFECT = 70
 
 
-def _profile(path: str) -> None:
-    """Let every connection of DuckDB tell each statement's profile; a pipe takes them one after the other."""
+def _profile(folder: str) -> None:
+    """Let every connection of DuckDB tell each statement's profile, through a pipe of its own."""
     import duckdb
+
+    numbers = count()
 
     def telling(made: Callable[..., duckdb.DuckDBPyConnection]) -> Callable[..., duckdb.DuckDBPyConnection]:
         def connected(*given: Any, **options: Any) -> duckdb.DuckDBPyConnection:
             connection = made(*given, **options)
+            path = pipe_of(folder, next(numbers))
             for setting in ("enable_profiling = 'json'", "profiling_coverage = 'ALL'", f"profiling_output = '{path}'"):
                 connection.execute(f"SET {setting}")
             return connection
@@ -31,9 +40,11 @@ def _profile(path: str) -> None:
     execute = duckdb.DuckDBPyConnection.execute
 
     def allowing(self: duckdb.DuckDBPyConnection, query: Any, parameters: Any = None) -> duckdb.DuckDBPyConnection:
-        # A stranger's statement may read the lake alone; its profile goes to the pipe all the same.
+        # Where a stranger's statements are confined, their profiles go to the pipe all the same.
         if query == "SET allowed_directories = ?":
-            parameters = [[*parameters[0], str(Path(path).parent)]]
+            parameters = [[*parameters[0], folder]]
+        elif query == "SET lock_configuration = true":
+            return self
         return execute(self, query, parameters)
 
     duckdb.connect = telling(duckdb.connect)
@@ -64,6 +75,9 @@ def main(text: str) -> int:
             from api.cli import run
 
             code = run(["--lake", asked["lake"], "--quiet", *asked["words"]])
+    except Exception:
+        traceback.print_exc()
+        code = _DEFECT
     finally:
         Path(asked["out"]).write_text(json.dumps(counts.read()), encoding="utf-8")
     sys.stdout.flush()

@@ -37,6 +37,7 @@ class Line:
     page: str = ""
     edited: bool = False
     more: bool = False
+    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Story:
     request: str = ""
     edit: tuple[str, str] | None = None
     often: bool = False
+    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,17 +150,18 @@ class Scene:
 
     def filled(self, text: str) -> str:
         """The words of a line with the paths and names of this scene."""
-        runs = (path for path in (self.lake / "runs").glob("*") if path.is_dir())
-        newest = max(runs, key=lambda path: path.stat().st_mtime_ns, default=Path()).name
+        # The first run is the one of the story's own manifests; pages replay what is in force, too.
+        plans = (self.lake / "runs").glob("*/plan.json")
+        first = min(plans, key=lambda path: path.stat().st_mtime_ns, default=Path()).parent.name
         return text.format(
-            log=self.place.log, more=self.place.more, manifests=self.manifests, before=self.before, run=newest, request=self.story.request,
+            log=self.place.log, more=self.place.more, manifests=self.manifests, before=self.before, run=first, request=self.story.request,
         )  # fmt: skip
 
 
 def counted(scene: Scene, line: Line, functions: dict[str, list[str]], kept: Path) -> dict[str, int]:
     """Run one line of a scene, and count."""
     scene.prepare(line)
-    profiles, out = scene.folder / "profiles.json", scene.folder / "counts.json"
+    profiles, out = scene.folder / "profiles", scene.folder / "counts.json"
     asked = {
         "words": shlex.split(scene.filled(line.run)), "page": scene.filled(line.page), "lake": str(scene.lake),
         "named": functions, "kept": str(kept), "profiles": str(profiles), "out": str(out),
@@ -178,7 +181,7 @@ def lines_of(story: Story, place: Place, functions: dict[str, list[str]], kept: 
     with tempfile.TemporaryDirectory(prefix="hindcast-counted-") as folder:
         scene = Scene(story, place, Path(folder))
         for name, line in story.lines.items():
-            if "{request}" in line.run and not story.request:
+            if ("{request}" in line.run and not story.request) or (line.once and place.copies > 1):
                 continue
             yield name, counted(scene, line, functions, kept)
 

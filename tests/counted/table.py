@@ -40,10 +40,10 @@ def kept_table(copies: int) -> Table:
     return found
 
 
-def write_table(copies: int, found: Table) -> None:
-    """Write the lines found; those of other stories stay."""
+def write_table(copies: int, found: Table, *, is_whole: bool) -> None:
+    """Write the lines found; those of other stories stay, unless it is the whole table."""
     path = CASES / _file(copies)
-    table = {**(kept_table(copies) if path.exists() else {}), **found}
+    table = {**({} if is_whole else kept_table(copies)), **found}
     log = "the bundled log" if copies == 1 else f"a copy of the bundled log grown {copies} times"
     lines = [f"# What commands do over {log}. `make counted` writes this file; commands.yaml says what runs.\n"]
     lines += [f"#   {name}: {words}\n" for name, words in COLUMNS.items()]
@@ -92,6 +92,3 @@ def growth(once: Table, grown: Table) -> Mapping[tuple[str, str], dict[str, floa
         for name, counts in rows.items()
         if name in once.get(story, {})
     }
-
-
-__all__ = ["COLUMNS", "Counts", "Table", "differences", "growth", "kept_table", "why_not_here", "write_table"]
