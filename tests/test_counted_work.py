@@ -1,7 +1,7 @@
 """No command does more than the tables in tests/cases/counted say: modules, calls, turns, documents, records, judgements, rows.
 
-Counts are exact where seconds are noise. Here are the commands that take little time; `.ci/run` compares all of them, and a copy of the
-log that is grown four times, so that a quadratic step shows as a number.
+Counts are exact where seconds are noise. Here are the commands that take little time. `.ci/run` compares all of them, over a copy of
+the log that is grown four times, too: so a quadratic step shows as a number.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ def test_a_rise_and_a_table_that_is_too_high_are_told_with_the_line_and_the_coun
         return list(differences(kept, {"questions": {"sql": {"calls": calls, "scanned": scanned}}}, 1))
 
     assert of(103, 900) == []
+    where, hides = "1x, questions, sql", "and a table that is too high hides a later rise"
     assert [line.partition(";")[0] for line in of(104, 899)] == [
-        "1x, questions, sql: calls of our own functions rose from 100 to 104 (+4.0%)",
-        "1x, questions, sql: rows that DuckDB scanned fell from 1,000 to 899 (-10.1%), and a table that is too high hides a later rise",
+        f"{where}: calls of our own functions rose from 100 to 104 (+4.0%)",
+        f"{where}: rows that DuckDB scanned fell from 1,000 to 899 (-10.1%), {hides}",
     ]
     assert "no table has this line" in next(differences(kept, {"questions": {"doctor": {"calls": 1}}}, 1))
 

@@ -23,7 +23,7 @@ _LATER_TS = datetime(2030, 1, 1, tzinfo=UTC).timestamp()  # after the recorded d
 
 
 def lake_of(folder: Path, log: str, files: str) -> Path:
-    """One of the lakes: `churn` or `grown`, in the files that ingest leaves or compacted."""
+    """One of the lakes, in the files that ingest leaves or compacted: `churn`, `grown` in equal copies, or `varied` ones."""
     path = folder / f"{log}-{files.replace(' ', '-')}"
     if path.exists():
         return path
@@ -39,7 +39,7 @@ def lake_of(folder: Path, log: str, files: str) -> Path:
         ingest_files(lake, [CHURN / "audit.jsonl.zst"], "churn", received_ts=0.0)
         lake.close()
     else:
-        grow(lake_of(folder, "churn", files), path, COPIES)
+        grow(lake_of(folder, "churn", files), path, COPIES, varied=log == "varied")
     return path
 
 

@@ -1,7 +1,8 @@
 """What commands do, as counts: `python -m tests.counted [--compare] [--seldom] [STORY ...]`, run by `make counted`.
 
 It counts every line of tests/cases/counted/commands.yaml, over the bundled log and over a copy grown four times, and writes the
-tables beside it. With `--compare` it writes nothing, and ends with 1 if a count rose; `--seldom` leaves out what `make test` compares.
+tables beside it. With `--compare` it writes nothing, and ends with 1 if a count rose. `--seldom` leaves out what `make test`
+compares.
 """
 
 from __future__ import annotations

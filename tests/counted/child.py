@@ -1,6 +1,7 @@
 """Runs one command in this process, counts what it does, and writes the counts: `python -m tests.counted.child ASKED`.
 
-ASKED is the JSON of an object: `words` of the command line, or `page` of a lake; `named` functions; files `kept`, `profiles`, `out`.
+ASKED is the JSON of an object: `words` of the command line, or `page` of a `lake`; `named` functions; and the places `kept`,
+`profiles` and `out`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def _profile(folder: str) -> None:
         return execute(self, query, parameters)
 
     duckdb.connect = telling(duckdb.connect)
-    duckdb.DuckDBPyConnection.execute = allowing  # type: ignore[method-assign, assignment]
+    duckdb.DuckDBPyConnection.execute = allowing  # type: ignore[method-assign]
     # A cursor is a connection of its own, and has none of these settings.
     duckdb.DuckDBPyConnection.cursor = telling(duckdb.DuckDBPyConnection.cursor)  # type: ignore[method-assign]
 

@@ -1,7 +1,7 @@
-"""Counts what our own packages do, exactly: an import hook adds a count to each function, each turn of a loop, and what JSON decodes.
+"""Counts what our own packages do, exactly: an import hook adds a count to each function and each turn of a loop.
 
-`Counts.install` must run before the first import of our packages. The compiled code is kept in a folder, because several hundred
-modules are compiled otherwise in each process.
+It counts each document that JSON decodes, too. `Counts.install` must run before the first import of our packages. The compiled code
+is kept in a folder, because several hundred modules are compiled otherwise in each process.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class _Loader(importlib.machinery.SourceFileLoader):
         source = Path(self.path)
         kept = self._kept / f"{fullname}.{source.stat().st_mtime_ns}.{source.stat().st_size}"
         if kept.exists():
-            return cast(CodeType, marshal.loads(kept.read_bytes()))  # noqa: S302 - written below
+            return cast(CodeType, marshal.loads(kept.read_bytes()))
         tree = ast.parse(source.read_bytes(), self.path)
         code = compile(counting(tree, fullname, self._named), self.path, "exec", dont_inherit=True)
         made = kept.with_name(f"{kept.name}.{os.getpid()}")
@@ -141,7 +141,7 @@ class _Counting(ast.NodeTransformer):
         node.body[at:at] = [ast.Expr(_step(name, node)) for name in (_CALL, *([f"{_NAMED}{own}"] if own else []))]
         return node
 
-    visit_AsyncFunctionDef = visit_FunctionDef  # type: ignore[assignment]
+    visit_AsyncFunctionDef = visit_FunctionDef  # type: ignore[assignment]  # noqa: N815 - ast names it
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         self.generic_visit(node)
@@ -153,7 +153,7 @@ class _Counting(ast.NodeTransformer):
         node.body.insert(0, ast.Expr(_step(_TURN, node.body[0])))
         return node
 
-    visit_AsyncFor = visit_While = visit_For  # type: ignore[assignment]
+    visit_AsyncFor = visit_While = visit_For  # type: ignore[assignment]  # noqa: N815 - ast names them
 
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
         self.generic_visit(node)

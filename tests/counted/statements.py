@@ -49,7 +49,7 @@ class Profiles:
         for pipe in (*self._texts, self._ended):
             os.close(pipe)
         for number in range(PIPES):
-            os.unlink(pipe_of(self.folder, number))
+            Path(pipe_of(self.folder, number)).unlink()
         self.folder.rmdir()
 
     def _read(self) -> None:

@@ -65,9 +65,7 @@ class Told:
 def told() -> Told:
     """Read commands.yaml."""
     text: dict[str, Any] = yaml.safe_load((CASES / "commands.yaml").read_text(encoding="utf-8"))
-    stories = [
-        Story(**{**each, "lines": {name: Line(**line) for name, line in each["lines"].items()}}) for each in text["stories"]
-    ]
+    stories = [Story(**{**each, "lines": {name: Line(**line) for name, line in each["lines"].items()}}) for each in text["stories"]]
     return Told(text["functions"], tuple(stories))
 
 
@@ -154,7 +152,8 @@ class Scene:
         plans = (self.lake / "runs").glob("*/plan.json")
         first = min(plans, key=lambda path: path.stat().st_mtime_ns, default=Path()).parent.name
         return text.format(
-            log=self.place.log, more=self.place.more, manifests=self.manifests, before=self.before, run=first, request=self.story.request,
+            log=self.place.log, more=self.place.more, manifests=self.manifests, before=self.before,
+            run=first, request=self.story.request,
         )  # fmt: skip
 
 
@@ -184,4 +183,3 @@ def lines_of(story: Story, place: Place, functions: dict[str, list[str]], kept: 
             if ("{request}" in line.run and not story.request) or (line.once and place.copies > 1):
                 continue
             yield name, counted(scene, line, functions, kept)
-
