@@ -1,7 +1,7 @@
 """No command does more than the tables in tests/cases/counted say: modules, calls, turns, documents, records, judgements, rows.
 
-Counts are exact where seconds are noise. Here are the commands that take little time. `.ci/run` compares all of them, over a copy of
-the log that is grown four times, too: so a quadratic step shows as a number.
+Counts are exact where seconds are noise. Here are the commands that take little time. `.ci/run` compares all of them, over a copy
+of the log that is grown four times, too: so a quadratic step shows as a number.
 """
 
 from __future__ import annotations
