@@ -2,11 +2,11 @@
 
     python -m tests.verdict_hashes [--lakes FOLDER] [--workers N] [--without COLUMN ...] [--write] [NAME ...]
 
-Each line has the name of a replay, the stage, what it ran over, its number of rows, and the SHA-256 of them: in their order, with
-columns by name, and without the run. Over the bundled log a replay runs five times: over all but its last 1,000 events and again, over a lake
-that took these later and again, and over the whole log. Over other logs it runs twice. Long replays run less often. `--lakes` keeps
-the lakes between calls. A NAME chooses the replays that begin with it. `--write` writes tests/cases/verdict_hashes. A log that is
-missing is named, and left out.
+Each line has the name of a replay, the stage, what it ran over, its number of rows, and the SHA-256 of them: in their order,
+columns by name, without the run. Over the bundled log a replay runs five times: over all but its last 1,000 events and again, over
+a lake that took these later and again, and over the whole log. Over other logs it runs twice. Long replays run less often.
+`--lakes` keeps the lakes between calls. A NAME chooses the replays that begin with it. `--write` writes
+tests/cases/verdict_hashes. A log that is missing is named, and left out.
 """
 
 from __future__ import annotations
