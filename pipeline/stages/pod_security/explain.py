@@ -20,7 +20,7 @@ from .walk import Walk
 
 def explain_levels(reader: LakeReader, given: Given, asked: Asked) -> list[Explanation | NotExplained]:
     """The explanation of a request under given labels, or under those that the log shows at its time."""
-    walk = Walk(reader, given, asked.moment, asked.version[1])
+    walk = Walk(reader, given, asked.moment, asked.version[1], meets_ignored=True)
     return [
         _explanation(met, rulings, asked)
         for met, rulings in walk.rulings()

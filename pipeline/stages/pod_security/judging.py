@@ -18,7 +18,7 @@ from .modes import Modes
 from .policy import MODES, Mode, Resolved, resolve
 from .reading import PodReader
 from .ruling import Ruling
-from .subject import NOT_REACHED, annotations_of, is_ignored, is_pod, reached
+from .subject import NOT_REACHED, annotations_of, ignored_by, is_pod, reached
 
 
 class Judge:
@@ -50,8 +50,8 @@ class Judge:
         event = met.event
         resolved = self.resolved(event)
         modes = Modes(None if isinstance(resolved, Unknown) else resolved, event.namespace, is_pod(event))
-        if is_ignored(event.resource, event.subresource):
-            return modes.all("nomatch", f"Pod Security ignores {event.resource.resource}/{event.subresource}")
+        if why := ignored_by(event):
+            return modes.all("nomatch", why)
         came = reached(met, event.cluster in self._annotated)
         if isinstance(came, Unknown):
             return modes.all("unknown", came.reason)

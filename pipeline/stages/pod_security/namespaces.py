@@ -19,7 +19,7 @@ from .existing import existing_pods
 from .modes import REFUSED, Modes
 from .policy import MODES, Mode, Resolved, own_labels, resolve
 from .ruling import Ruling
-from .subject import NOT_REACHED, is_ignored, reached
+from .subject import NOT_REACHED, ignored_by, reached
 
 _SILENT = "namespaces are answered by refusals and warnings only"
 
@@ -40,8 +40,8 @@ class NamespaceJudge:
         """The rulings on one request: `enforce` on its labels, `warn` on what would become of the namespace."""
         event = met.event
         modes = Modes(None, event.name, True)
-        if is_ignored(event.resource, event.subresource):
-            return modes.all("nomatch", f"Pod Security ignores {event.resource.resource}/{event.subresource}")
+        if why := ignored_by(event):
+            return modes.all("nomatch", why)
         came = reached(met, False)
         if isinstance(came, Unknown):
             return modes.all("unknown", came.reason)

@@ -38,13 +38,15 @@ _REFUSED_LABEL = f"metadata.labels[{PREFIX}"
 
 
 def concerns(item: RequestClass) -> bool:
-    """Whether the plugin is asked about requests of a class. It ignores some of them."""
+    """Whether the plugin is asked about requests of a class. It ignores some of them: see `ignored_by`."""
     return (item.api_group, item.resource) in RESOURCES and item.operation in ("CREATE", "UPDATE")
 
 
-def is_ignored(resource: GroupVersionResource, subresource: str) -> bool:
-    """Whether the plugin ignores a subresource, before anything else."""
-    return subresource in _IGNORED if (resource.group, resource.resource) == PODS else bool(subresource)
+def ignored_by(item: RequestClass | Event) -> str:
+    """Why the plugin ignores a request, before anything else: for its subresource. Empty if it does not."""
+    place = (item.api_group, item.resource) if isinstance(item, RequestClass) else (item.resource.group, item.resource.resource)
+    is_ignored = item.subresource in _IGNORED if place == PODS else bool(item.subresource)
+    return f"Pod Security ignores {place[1]}/{item.subresource}" if is_ignored else ""
 
 
 def template_of(resource: GroupVersionResource, value: Object) -> Object | None:

@@ -21,7 +21,7 @@ from .namespaces import NamespaceJudge
 from .noted import noted_configuration
 from .reading import PodReader
 from .ruling import Ruling
-from .subject import NAMESPACES, concerns
+from .subject import NAMESPACES, concerns, ignored_by
 
 T = TypeVar("T")
 _POD = ParamKind("v1", "Pod")
@@ -36,7 +36,8 @@ _ANNOTATED = """
 class Walk:
     """The requests of one window. It leaves tables in the connection of its reader."""
 
-    def __init__(self, reader: LakeReader, given: Given, window: Window, minor: int) -> None:
+    def __init__(self, reader: LakeReader, given: Given, window: Window, minor: int, *, meets_ignored: bool = False) -> None:
+        """With `meets_ignored` it also meets the requests that the plugin ignores."""
         self._reader = reader
         self._past: LogHistory | None = None
         self.window = window
@@ -44,8 +45,12 @@ class Walk:
         self.labels = LabelsInForce(given, self.history)
         self.configuration = given.configuration or noted_configuration(reader, LabelsInForce(Given({}), self.history), window)
         every = Requests.of(reader, ADMISSION, window)
-        self._requests = every.only(concerns)
-        self.excluded = every.excluded(self._requests, "Pod Security is not asked about this resource and operation")
+        asked = every.only(concerns)
+        self._requests = asked if meets_ignored else asked.only(lambda item: not ignored_by(item))
+        self.excluded = every.excluded(asked, "Pod Security is not asked about this resource and operation")
+        for item in asked.classes:
+            if why := ignored_by(item):
+                self.excluded[why] = self.excluded.get(why, 0) + item.requests
         self._annotated = frozenset(cluster for (cluster,) in reader.sql(_ANNOTATED).fetchall())
         self._minor = minor
         self.pods = PodReader(self._with_pods, minor, self._annotated)
