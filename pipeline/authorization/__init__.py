@@ -6,13 +6,14 @@ bindings. `answer` returns the answer of a server.
 
 from ..other_authorizers import OtherAuthorizers
 from .attributes import RequestInfo, attributes_of, request_info
-from .authorizer import RecordedDecisions, answer, others_of
+from .authorizer import AuthorizeUser, RecordedDecisions, answer, others_of
 from .given import GivenRbac
 from .holders import Holders, holders, is_service_account
 from .rbac import Binding, Bindings, Opinion, RbacObjects, Rule, Subject, authorize
 from .recorded import RecordedRbac
 
 __all__ = [
+    "AuthorizeUser",
     "Binding",
     "Bindings",
     "GivenRbac",

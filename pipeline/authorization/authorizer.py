@@ -13,8 +13,8 @@ others, a log records only the requests that they allowed. So the rules here are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeAlias
 
 from ..cel.library.authorizer import Answer, Attributes
 from ..other_authorizers import NODE_PREFIX, OtherAuthorizers
@@ -46,6 +46,10 @@ def others_of(recorded: Iterable[RecordedDecisions]) -> Mapping[str, OtherAuthor
     return {
         each.cluster: OtherAuthorizers.NODE if each.decisions and not each.by_others else OtherAuthorizers.ANY for each in recorded
     }
+
+
+# Answers authorization checks: may this user do this?
+AuthorizeUser: TypeAlias = Callable[[UserInfo, Attributes], Answer]
 
 
 def service_account(namespace: str, name: str) -> UserInfo:

@@ -52,7 +52,8 @@ _SOURCES: dict[str, tuple[str, ...]] = {
     "queries": ("reach.py", "reach_rules.py"),
     "ingest.server": ("wordings.py",),
     "pipeline.derived.sql": ("file_objects.sql", "object_totals.sql"),
-    "pipeline.replay": ("earlier.py", "lanes.py", "past.py"),
+    "pipeline.replay": ("earlier.py", "past.py"),
+    "pipeline.requests": ("lanes.py",),
     "pipeline.replay.sql": ("planned.sql", "past_writes.sql", "history_events.sql", "history_objects.sql"),
 }
 

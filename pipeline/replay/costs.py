@@ -17,13 +17,15 @@ from ..admission.policies.cost import CaseCost, cost_of
 from ..admission.policies.dispatch import input_key
 from ..admission.policies.due import Due
 from ..admission.policies.evaluate import Case
-from ..admission.policies.inputs import AuthorizeUser, Inputs, NamespaceNotFoundError
+from ..admission.policies.inputs import Inputs, NamespaceNotFoundError
+from ..authorization import AuthorizeUser
 from ..history.event import Event
 from ..request import AdmissionRequest
+from ..runs.verdict import Verdict
 from ..world import World
 from .cost_figures import Book, PolicyCost
 from .plan import ReplayPlan
-from .policies import Policies
+from .policies import OfPolicies, Policies
 from .tasks import walk_all
 from .worker import Replayer
 
@@ -42,12 +44,12 @@ class _Rows(list[PolicyVerdict]):
         self.costs = costs
 
 
-class _Costed:
-    """Policies whose costs are counted next to their verdicts; see `Policies`."""
+class _Costed(OfPolicies):
+    """Policies whose costs are counted next to their verdicts; see Policies."""
 
     def __init__(self, policies: Policies) -> None:
         self._policies = policies
-        self.books = {policy.policy.name: Book(policy.policy.name) for policy in self.considered.policies}
+        self.books = {policy.policy.name: Book(policy.policy.name) for policy in policies.considered.policies}
         self._known: dict[tuple[int, bytes], CaseCost] = {}
 
     @property
@@ -59,18 +61,18 @@ class _Costed:
         """See Policies."""
         return self._policies.met_by(request)
 
-    def evaluate_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict] | None:
+    def answer_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict] | None:
         """See Policies."""
-        rows = self._policies.evaluate_alike(request, world, authorize)
+        rows = self._policies.answer_alike(request, world, authorize)
         return None if rows is None else _Rows(rows, self._costs(request, world, authorize))
 
-    def one_by_one(self) -> Sequence[Policies]:
+    def apart(self) -> Sequence[Policies]:
         """See Policies. The costs are those of all policies together."""
         return (self,)
 
-    def evaluate(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[PolicyVerdict]:
+    def answer(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[PolicyVerdict]:
         """See Policies."""
-        return _Rows(self._policies.evaluate(request, world, authorize, event), self._costs(request, world, authorize))
+        return _Rows(self._policies.answer(request, world, authorize, event), self._costs(request, world, authorize))
 
     def _costs(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Costs:
         """The cost of each policy for a request, once for each param: bindings with the same param share the evaluation."""
@@ -109,13 +111,13 @@ class _Counting:
     def __init__(self, books: dict[str, Book]) -> None:
         self._books = books
 
-    def add(self, row: int, verdicts: Sequence[PolicyVerdict], pass_index: int = 0) -> None:
+    def add(self, row: int, verdicts: Sequence[Verdict], pass_index: int = 0) -> None:
         """Count one pass of a request."""
         assert isinstance(verdicts, _Rows)
         for policy, cost in verdicts.costs:
             self._books[policy].count(cost)
 
-    def add_alike(self, groups: pa.Array[Any], verdicts: Sequence[Sequence[PolicyVerdict]]) -> None:
+    def add_alike(self, groups: pa.Array[Any], verdicts: Sequence[Sequence[Verdict]]) -> None:
         """Count the first pass of the requests in all rows."""
         numbers: list[Any] = groups.to_pylist()
         for row, group in enumerate(numbers):

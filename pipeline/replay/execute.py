@@ -8,11 +8,10 @@ from pathlib import Path
 
 from queries import LakeReader
 
-from ..admission.policies.decode import is_mutating
 from ..derived.facts import LakeFacts, facts_of
 from ..derived.inputs import KeptInputs
 from ..derived.kept import Covered, Keeping, KeptGoneError, Store
-from ..manifests.documents import Document
+from ..requests.plan import RecordsPlan
 from ..runs import RunKind, RunSummary
 from ..runs.executors import Executor, Make
 from ..runs.kinds import in_use_if_there
@@ -59,13 +58,12 @@ def run_replay(
 
 def _doubts(plan: ReplayPlan, lake: Path, workers: int, executor: Executor | None) -> Doubts | None:
     """The requests that mutating policies given with the policies change before these see them."""
-    given = plan.policies.objects if plan.policies is not None else ()
-    if not any(is_mutating(each.object) for each in given):
+    if not plan.mutating:
         return None
     # Imported late: stages lie above replays.
     from ..stages.first import doubts_of
 
-    return doubts_of([Document(each.object, each.source) for each in given], plan, lake, workers, executor)
+    return doubts_of(plan.mutating, plan, lake, workers, executor)
 
 
 def _made(plan: ReplayPlan, reader: LakeReader, lake: Path, parts: Path, executor: Executor) -> Iterator[int]:
@@ -85,14 +83,14 @@ def _made(plan: ReplayPlan, reader: LakeReader, lake: Path, parts: Path, executo
 
 
 class ReplayCrew(Crew):
-    """Leads the replay of policies: lists its tasks stage by stage, and keeps for later runs what no policy decides."""
+    """Leads a run by records: lists its tasks stage by stage, and keeps for later runs what no judge decides."""
 
     def __init__(
-        self, plan: ReplayPlan, reader: LakeReader, lake: Path, parts: Path, executor: Executor, make: Make = Replayer
+        self, plan: RecordsPlan, reader: LakeReader, lake: Path, parts: Path, executor: Executor, make: Make = Replayer
     ) -> None:
         """See Crew."""
         super().__init__(plan, reader, lake, parts, executor, make)
-        self._policies = plan
+        self._records = plan
 
     def work(self) -> Iterator[int]:
         """Do all tasks that are not done, stage by stage; yields how many requests each settled, beginning with those before."""
@@ -117,12 +115,12 @@ class ReplayCrew(Crew):
     def _begin(self, taken: TakenOver) -> None:
         covered = (sorted(taken.covered.units), taken.covered.groups, taken.covered.touched.to_pylist())
         kept = (covered, sorted(taken.keeps), sorted(taken.inputs.pieces.items()))
-        self.begin((self._plan.run_id, self._reader.files.events, self._policies.part_events, kept))
+        self.begin((self._plan.run_id, self._reader.files.events, self._records.part_events, kept))
         write_touched(self._parts, taken.covered.touched)
 
     def _read_events(self, taken: TakenOver, left: Collection[int]) -> Iterator[int]:
         """Do the tasks for requests that are not kept, and keep them. `left` are classes whose kept inputs turned out not to do."""
-        plan, files, partitions = self._policies, self._reader.files.events, partitions_of(self._policies)
+        plan, files, partitions = self._records, self._reader.files.events, partitions_of(self._records)
         yield from self.do(slice_tasks(taken, files, plan, left))
         yield from self.do(look_back_tasks(self._parts, slices_of(files, Window(), plan.part_events)))
         keeping = Keeping(keeps=taken.keeps)
@@ -143,12 +141,11 @@ class ReplayCrew(Crew):
             yield self._taken_over(facts, store)
 
     def _taken_over(self, facts: LakeFacts, store: Store | None) -> TakenOver:
-        plan, replayer = self._policies, self.own()
+        plan, replayer = self._records, self.own()
         classes = classes_of(facts)
         wanted, may_keep = units_of(plan, replayer.names, replayer.laneless)
         covered = store.covered(wanted) if store else Covered()
-        # The verdicts of recorded policies may need the answer of each request, which kept inputs lack.
-        takes_inputs = store is not None and plan.policies is not None and plan.window.until is None
+        takes_inputs = store is not None and not plan.needs_answers and plan.window.until is None
         inputs = KeptInputs(self._lake, self._reader.files.events) if takes_inputs else None
         return TakenOver(
             store,

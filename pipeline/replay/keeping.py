@@ -27,12 +27,11 @@ from ..derived.facts import LakeFacts
 from ..derived.inputs import Class
 from ..derived.kept import Covered, Groups, Keeping, KeptGoneError, Store, Unit, ground_of, may_be_kept, read_groups, untouched
 from ..derived.touched import objects_of, totals
+from ..requests.lanes import LaneName, lane_name
+from ..requests.plan import RecordsPlan
 from ..runs.kinds import unused
 from ..runs.window import Window, object_digest
 from .kept_inputs import InputKeeper, TakenInputs
-from .lanes import LaneName
-from .plan import ReplayPlan
-from .planning import lane_name
 
 _KEPT = "kept.arrow"
 # The verbs that meet a stored object.
@@ -57,7 +56,7 @@ def classes_of(facts: LakeFacts) -> dict[str, frozenset[Class]]:
 
 
 def units_of(
-    plan: ReplayPlan, names: Sequence[LaneName], laneless: Collection[LaneName]
+    plan: RecordsPlan, names: Sequence[LaneName], laneless: Collection[LaneName]
 ) -> tuple[frozenset[Unit], frozenset[Unit]]:
     """The units of a plan's requests that need reconstruction, and those of them that a run of it may keep.
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from ingest.lake import Lake
 
 from ..derived.inputs import INPUTS, NAME, OPTIONAL, Class, KeptInputs, Made, Piece, Wanted, publish_inputs, tidy_inputs
-from .lanes import Lane, Parted
+from ..requests.lanes import Lane, Parted
 
 _INPUTS = "inputs.arrow"
 _RECORDED = pa.schema([pa.field("class", pa.int32()), *INPUTS])

@@ -8,41 +8,62 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from ingest.counted import counted
+from queries import LakeReader
 
+from ..admission.policies.decode import is_mutating
 from ..admission.policies.model import PolicySet
 from ..admission.policies.verdict import STAGE
 from ..authorization import OtherAuthorizers
 from ..history.in_force import CHANGE_DELAY
+from ..history.world import LogHistory
+from ..manifests.documents import Document
 from ..requests.classes import RequestClass
-from ..runs.executors import PART_EVENTS
-from ..runs.plan import PlannedRule, RunPlan, plain
+from ..requests.plan import RecordsPlan
+from ..runs.plan import PlannedRule, plain
 from ..runs.window import Window
+from .policies import Policies, judged_by
 
 AS_RECORDED = "as recorded"  # in place of policies in a plan that takes them from the log
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplayPlan(RunPlan):
+class ReplayPlan(RecordsPlan):
     """The plan of one replay of policies."""
 
     FORMAT = 11
 
     stage: str = STAGE
     policies: PolicySet | None  # None: those that the log shows in force at the time of each request
-    classes: tuple[RequestClass, ...]
     change_delay: timedelta = CHANGE_DELAY  # how long after its write a policy may not be in force yet
-    # The audit IDs of the requests whose verdicts are wanted; empty: of all. Verdicts on others may lack in the run.
-    wanted: tuple[str, ...] = field(default=(), repr=False)
-    # How many events a worker reads at a time. It changes no verdict, so the run's name does not depend on it.
-    part_events: int = field(default=PART_EVENTS, compare=False, repr=False)
+
+    def judge(self, reader: LakeReader) -> tuple[LogHistory, Policies]:
+        """See RecordsPlan."""
+        return judged_by(reader, self.policies, self.kubernetes_version, self.window, self.change_delay)
+
+    @property
+    def needs_answers(self) -> bool:
+        """See RecordsPlan: the verdicts of recorded policies may."""
+        return self.policies is None
+
+    @property
+    def delays(self) -> Collection[timedelta]:
+        """See RecordsPlan."""
+        return {CHANGE_DELAY, self.change_delay}
+
+    @property
+    def mutating(self) -> tuple[Document, ...]:
+        """The manifests that were given with the policies, if mutating policies are among them."""
+        given = self.policies.objects if self.policies is not None else ()
+        is_changed = any(is_mutating(each.object) for each in given)
+        return tuple(Document(each.object, each.source) for each in given) if is_changed else ()
 
     @property
     def words_of_window(self) -> str:

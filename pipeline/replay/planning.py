@@ -20,11 +20,11 @@ from ..derived.facts import facts_of
 from ..derived.kept import NONE, Keeping, Unit
 from ..derived.whole import classes_of
 from ..requests.classes import RequestClass
+from ..requests.lanes import LaneName, lane_name, reads_version
 from ..runs.executors import PART_EVENTS
 from ..runs.plan import PlannedRule
 from ..runs.window import Window, lake_digest
 from .authorizers import other_authorizers as recorded_authorizers
-from .lanes import LaneName, reads_version
 from .plan import ReplayPlan
 
 # The lane name of requests that no policy can judge.
@@ -134,11 +134,6 @@ def _split(classes: Iterable[_Recorded], compiled: CompiledSet) -> tuple[tuple[R
         if lane not in lanes:
             excluded[why] += requests
     return planned, tuple(sorted(excluded.items(), key=lambda entry: (-entry[1], entry[0])))
-
-
-def lane_name(item: RequestClass) -> LaneName:
-    """The name of the requests of a class, and of others that differ in operation or outcome."""
-    return LaneName(item.cluster, item.api_group, item.api_version, item.resource, item.subresource, item.verb)
 
 
 def _reads_old_object(entry: Entry) -> bool:

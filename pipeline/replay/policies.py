@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from itertools import chain, groupby
 from typing import NamedTuple, Protocol, TypeAlias
+
+from queries import LakeReader
 
 from ..admission.policies import (
     Binding,
@@ -25,24 +26,30 @@ from ..admission.policies import (
 )
 from ..admission.policies.decode import POLICY
 from ..admission.policies.dispatch import Memory
-from ..admission.policies.inputs import AuthorizeUser
 from ..admission.policies.params import GivenObjects
+from ..authorization import AuthorizeUser
 from ..cel.minors import DEFAULT
+from ..cel.readset import ReadSet
 from ..history.event import Event
 from ..history.in_force import CHANGE_DELAY
 from ..history.world import BINDINGS, POLICIES, LogHistory
-from ..request import AdmissionRequest, Object, Unknown
+from ..matching import Target
+from ..request import AdmissionRequest, GroupVersionResource, Object, Unknown
+from ..requests.judge import RecordJudge
+from ..requests.lanes import Lane, LaneName, reads_version
 from ..rules.in_force import RecordedRules, combinations
 from ..runs.verdict import INSUFFICIENT, RECORDED
+from ..runs.window import Window
 from ..world import World
 from .answer import Answer, needs_answer, settled, unconfigured
+from .past import load_history, param_kinds_of
 
 IN_FLIGHT = "the policy or a binding of it was changed just before, and either version may have been in force"
 # The recorded versions of a policy or binding: the settled one first; None where it did not exist.
 _Versions: TypeAlias = Sequence[Policy | Binding | Unknown | None]
 
 
-class Policies(Protocol):
+class Policies(RecordJudge[PolicyVerdict], Protocol):
     """The policies of a replay."""
 
     @property
@@ -54,47 +61,55 @@ class Policies(Protocol):
         """The policies that one request met. A policy with several versions that may have been in force has sets of its own."""
         ...
 
-    def evaluate_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict] | None:
-        """The verdicts on every request like this one; None if each request needs its own evidence.
 
-        They hold for other requests at the same state of the cluster if the considered policies read equal values of them.
-        """
-        ...
+class OfPolicies:
+    """What is common to all policies as a judge."""
 
-    def one_by_one(self) -> Sequence[Policies]:
-        """The same policies one by one, in order; only itself where they cannot be taken apart."""
-        ...
+    @property
+    def considered(self) -> CompiledSet:
+        """See Policies."""
+        raise NotImplementedError
 
-    def evaluate(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[PolicyVerdict]:
-        """The verdicts of the policies that the request met. `authorize` answers their checks of the authorizer.
+    def lane(self, name: LaneName) -> Lane | None:
+        """See RecordJudge."""
+        return lane_of(name, self.considered)
 
-        `event` is the record of the request: the server's answer may settle a verdict whose inputs are unknown.
-        """
-        ...
+    def has_failed(self, verdicts: Sequence[PolicyVerdict]) -> bool:
+        """See RecordJudge."""
+        return any(verdict.decision is Decision.ERROR or verdict.is_defect for verdict in verdicts)
+
+    def is_open(self, verdicts: Sequence[PolicyVerdict]) -> bool:
+        """See RecordJudge."""
+        return any(verdict.decision is Decision.UNKNOWN for verdict in verdicts)
 
 
-@dataclass(frozen=True, slots=True)
-class GivenPolicies:
+class GivenPolicies(OfPolicies):
     """The same policies for every request."""
 
-    considered: CompiledSet
+    def __init__(self, considered: CompiledSet) -> None:
+        self._considered = considered
+
+    @property
+    def considered(self) -> CompiledSet:
+        """See Policies."""
+        return self._considered
 
     def met_by(self, request: AdmissionRequest) -> Sequence[CompiledSet]:
         """See Policies."""
-        return (self.considered,)
+        return (self._considered,)
 
-    def evaluate_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict]:
-        """See Policies."""
-        return evaluate_request(self.considered, request, world, authorize)
-
-    def one_by_one(self) -> Sequence[Policies]:
-        """See Policies."""
-        every = self.considered
+    def apart(self) -> Sequence[Policies]:
+        """See RecordJudge."""
+        every = self._considered
         return [GivenPolicies(CompiledSet([entry], every.given, every.memory)) for entry in every.entries]
 
-    def evaluate(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[PolicyVerdict]:
-        """See Policies."""
-        return evaluate_request(self.considered, request, world, authorize)
+    def answer_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict]:
+        """See RecordJudge."""
+        return evaluate_request(self._considered, request, world, authorize)
+
+    def answer(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[PolicyVerdict]:
+        """See RecordJudge."""
+        return evaluate_request(self._considered, request, world, authorize)
 
 
 class _InForce(NamedTuple):
@@ -104,7 +119,7 @@ class _InForce(NamedTuple):
     together: CompiledSet | None
 
 
-class RecordedPolicies(RecordedRules[Policy | Binding]):
+class RecordedPolicies(RecordedRules[Policy | Binding], OfPolicies):
     """The policies that were bound at each moment, from the log and snapshots.
 
     A change is in force some time after it was written. For a request in between every version is tried; if their verdicts differ,
@@ -142,19 +157,19 @@ class RecordedPolicies(RecordedRules[Policy | Binding]):
         in_force = self._in_force(request)
         return (in_force.together,) if in_force.together is not None else tuple(chain.from_iterable(in_force.variants))
 
-    def evaluate_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict] | None:
-        """See Policies. Verdicts that a request's own answer may settle are left to `evaluate`."""
+    def answer_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict] | None:
+        """See Policies. Verdicts that a request's own answer may settle are left to `answer`."""
         in_force = self._in_force(request)
         if in_force.together is None:
             return None
         found = evaluate_request(in_force.together, request, world, authorize)
         return None if needs_answer(found) else found
 
-    def one_by_one(self) -> Sequence[Policies]:
+    def apart(self) -> Sequence[Policies]:
         """See Policies."""
         return (self,)
 
-    def evaluate(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[PolicyVerdict]:
+    def answer(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[PolicyVerdict]:
         """See Policies."""
         in_force, answer = self._in_force(request), Answer(event, self._version)
         if in_force.together is not None:
@@ -263,3 +278,47 @@ def _say_the_same(left: Sequence[PolicyVerdict], right: Sequence[PolicyVerdict])
 def recorded_policy_set(history: LogHistory) -> PolicySet:
     """Every version of every policy and binding in a history, for a plan over all of them."""
     return RecordedPolicies(history, DEFAULT).every_version()
+
+
+def judged_by(
+    reader: LakeReader, policies: PolicySet | None, version: tuple[int, int], window: Window, change_delay: timedelta
+) -> tuple[LogHistory, Policies]:
+    """The history that some policies need (None: those that were bound at the time), and the policies ready for requests."""
+    if policies is not None:
+        history = load_history(reader, param_kinds_of(policies), window)
+        return history, GivenPolicies(compile_set(policies, version))
+    recorded = recorded_policy_set(load_history(reader, (), window))
+    history = load_history(reader, param_kinds_of(recorded), window)
+    return history, RecordedPolicies(history, version, change_delay)
+
+
+def lane_of(name: LaneName, compiled: CompiledSet) -> Lane | None:
+    """The lane of some requests; None if policies read more than object and request, or see another version of the object."""
+    if (
+        name.verb not in ("create", "update", "patch")
+        or name.resource == "namespaces"
+        or (name.verb == "create" and name.subresource)
+    ):
+        return None
+    entries = list({id(entry): entry for target in _targets(name) for entry, _ in compiled.candidates(target)}.values())
+    matchers = [matcher for entry in entries for matcher in entry.matchers]
+    if not entries or any(matcher.may_convert(target) for matcher in matchers for target in _targets(name)):
+        return None
+    reads = ReadSet.union(*(entry.policy.reads for entry in entries))
+    if "oldObject" in reads.variables() or (name.verb != "create" and reads_version(reads.of("object"))):
+        return None
+    if any(entry.policy.reads_authorizer for entry in entries):
+        reads.root.at("request").whole = True
+    if any(matcher.has_resource_names for matcher in matchers):
+        reads.root.at("request").at("name")
+    keys = {key for matcher in matchers for key in matcher.object_label_keys}
+    for key in keys:
+        reads.root.at("object").at("metadata").at("labels").at(key)
+    return Lane(name, reads, bool(keys))
+
+
+def _targets(name: LaneName) -> Iterator[Target]:
+    resource = GroupVersionResource(name.api_group, name.api_version, name.resource)
+    for operation in ("CREATE",) if name.verb == "create" else ("CREATE", "UPDATE"):
+        for has_namespace in (True, False):
+            yield Target(operation, resource, name.subresource, has_namespace)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from os.path import samestat
 from pathlib import Path
@@ -16,21 +16,26 @@ from pathlib import Path
 from ingest.derived import derived_folder
 from queries import LakeReader, open_lake
 
-from ..admission.policies.model import PolicySet
+from ..authorization import AuthorizeUser
 from ..cel.minors import DEFAULT
 from ..cel.readset import Reads, ReadSet
 from ..derived.facts import facts_of
 from ..derived.kept import Store
+from ..history.event import Event
+from ..history.world import LogHistory
+from ..request import AdmissionRequest
 from ..requests.classes import RequestClass
+from ..requests.lanes import Lane, LaneName
+from ..requests.plan import RecordsPlan
 from ..runs.executors import Executor
 from ..runs.kinds import unused
 from ..runs.local import LocalProcesses
 from ..runs.running import collecting_seldom
+from ..runs.verdict import Verdict
 from ..runs.window import Window
+from ..world import World
 from .execute import ReplayCrew
-from .lanes import Lane, LaneName
-from .plan import ReplayPlan
-from .worker import Replayer
+from .past import load_history
 
 _FOLDER = "unfinished"
 # The writes that most policies judge.
@@ -86,7 +91,7 @@ def _prefill(reader: LakeReader, lake: Path, parts: Path, stopped: Callable[[], 
 
     derived = parts.parent.stat()
     try:
-        with closing(ReplayCrew(_plan(reader), reader, lake, parts, executor, _replayer)) as crew:
+        with closing(ReplayCrew(_plan(reader), reader, lake, parts, executor)) as crew:
             for _ in crew.keep(has_grown):
                 if stopped():
                     return False
@@ -98,7 +103,7 @@ def _prefill(reader: LakeReader, lake: Path, parts: Path, stopped: Callable[[], 
     return True
 
 
-def _plan(reader: LakeReader) -> ReplayPlan:
+def _plan(reader: LakeReader) -> RecordsPlan:
     """A plan for the requests that most policies judge, without policies."""
     facts = facts_of(reader)
     requests: Counter[LaneName] = Counter()
@@ -112,10 +117,10 @@ def _plan(reader: LakeReader) -> ReplayPlan:
         for name, count in sorted(requests.items())
         if name.resource not in _SELDOM_JUDGED
     )
-    return ReplayPlan(
-        kubernetes_version=DEFAULT,  # decides nothing without policies
+    return _KeepingPlan(
+        stage="",
+        kubernetes_version=DEFAULT,  # decides nothing here
         window=Window(),
-        policies=PolicySet((), ()),
         lake_digest=facts.state,
         classes=classes,
         excluded=(),
@@ -125,18 +130,52 @@ def _plan(reader: LakeReader) -> ReplayPlan:
     )
 
 
-def _replayer(plan: ReplayPlan, reader: LakeReader) -> Replayer:
-    return Replayer(plan, reader, lanes=_lane)
+class _KeepingPlan(RecordsPlan):
+    """A plan that only reads requests, to keep what they hold for the usual lanes."""
+
+    FORMAT = 1
+
+    def judge(self, reader: LakeReader) -> tuple[LogHistory, _NoJudge]:
+        """See RecordsPlan."""
+        return load_history(reader, (), self.window), _NoJudge()
+
+    @property
+    def judges(self) -> bool:
+        """See RecordsPlan."""
+        return False
 
 
-def _lane(name: LaneName) -> Lane | None:
-    """The lane of a class, with the fields that most policies read. Namespaces have none: see lane_of.
+class _NoJudge:
+    """The lanes of the fields that most policies read. It is asked for no verdict."""
 
-    A policy for a scale compares it with the one before, so that the history of its object is kept.
-    """
-    if name.resource == "namespaces" or name.subresource == "scale" or (name.verb == "create" and name.subresource):
-        return None
-    return Lane(name, ReadSet(_usual_reads(name.resource)), False)
+    def lane(self, name: LaneName) -> Lane | None:
+        """See RecordJudge. Namespaces have none: policies ask the history for them.
+
+        A policy for a scale compares it with the one before, so that the history of its object is kept.
+        """
+        if name.resource == "namespaces" or name.subresource == "scale" or (name.verb == "create" and name.subresource):
+            return None
+        return Lane(name, ReadSet(_usual_reads(name.resource)), False)
+
+    def apart(self) -> Sequence[_NoJudge]:
+        """See RecordJudge."""
+        return (self,)
+
+    def answer_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[Verdict] | None:
+        """See RecordJudge."""
+        raise NotImplementedError
+
+    def answer(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[Verdict]:
+        """See RecordJudge."""
+        raise NotImplementedError
+
+    def has_failed(self, verdicts: Sequence[Verdict]) -> bool:
+        """See RecordJudge."""
+        raise NotImplementedError
+
+    def is_open(self, verdicts: Sequence[Verdict]) -> bool:
+        """See RecordJudge."""
+        raise NotImplementedError
 
 
 def _usual_reads(resource: str) -> Reads:

@@ -1,4 +1,4 @@
-"""A cache of verdicts: requests that are equal in every field that decides share them; see `lanes.py`."""
+"""A cache of verdicts: requests that are equal in every field that decides share them; see lanes.py of pipeline/requests."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from ..admission.policies.verdict import Decision, PolicyVerdict
 from ..authorization import RecordedRbac
 from ..cel.projection import decode
 from ..derived.inputs import NAME
 from ..history.fit import is_fit
 from ..request import Object
+from ..requests.judge import RecordJudge
+from ..requests.lanes import Key, Lane, Parted
+from ..runs.verdict import Verdict
 from .alike import Alike, alike_rows, alike_together
 from .collector import Collector
 from .kept_inputs import InputKeeper
-from .lanes import Key, Lane, Parted, lane_of
 from .past import rows_of
-from .policies import Policies
 from .worlds import Worlds
 
 # Distinct requests whose verdicts are kept. Above it the cache is cleared, and verdicts are found again.
@@ -32,14 +32,14 @@ _COLUMNS = [
     "user_name", "user_uid", "user_groups", "user_extra", "impersonated_user",
 ]  # fmt: skip
 
-# No policy reads these columns where they are left out, so they decide nothing.
+# Nobody reads these columns where they are left out, so they decide nothing.
 _NOT_READ: Mapping[str, Any] = {"name": None, "request_uri": None, "user_uid": None, "user_groups": (), "user_extra": None}
 
-Verdicts = Sequence[PolicyVerdict]
+Verdicts = Sequence[Verdict]
 
 
 class _Plain(NamedTuple):
-    """A request that needs only its own record, with the fields that policies read of its object."""
+    """A request that needs only its own record, with the fields that are read of its object."""
 
     row: int
     lane: Lane
@@ -51,11 +51,11 @@ class Remembered:
     """The verdicts of the distinct requests that one worker has met."""
 
     def __init__(
-        self, lanes: Sequence[Lane | None], policies: Policies, worlds: Worlds, rbac: RecordedRbac, judges: bool = True
+        self, lanes: Sequence[Lane | None], judge: RecordJudge[Any], worlds: Worlds, rbac: RecordedRbac, judges: bool = True
     ) -> None:
         """`lanes` are those of the classes of requests by number. Without `judges`, requests are only kept."""
-        self._policies = policies
-        self._one_by_one = policies.one_by_one()
+        self._judge = judge
+        self._apart = judge.apart()
         self.lanes = lanes
         self._judges = judges
         self._worlds = worlds
@@ -66,7 +66,7 @@ class Remembered:
         """Add the verdicts of all requests that need only their own record; returns the rows of the batch that are left.
 
         `batch` has the columns of `planned.sql`, and `first` is the number of its first row in the builder. The keeper collects
-        what policies read of the requests.
+        what the judge reads of the requests.
         """
         if not any(self.lanes):
             return list(range(batch.num_rows))
@@ -123,7 +123,7 @@ class Remembered:
         return keys, new
 
     def columns_of(self, number: int) -> Sequence[str]:
-        """The columns of kept inputs that the policies for a class read; none for a class without a lane."""
+        """The columns of kept inputs that are read of a class; none for a class without a lane."""
         lane = self.lanes[number]
         if lane is None:
             return ()
@@ -132,23 +132,23 @@ class Remembered:
     def take_kept(self, number: int, inputs: pa.Table, builder: Collector) -> bool:
         """Add the verdicts of kept inputs of a lane, whose rows are numbered from 0; false if the general path must find some.
 
-        `inputs` has columns of INPUTS: those that the lane reads among them. Each policy judges the requests that differ in what it
-        reads itself: the policies together read more, and fewer requests are alike in all of it.
+        `inputs` has columns of INPUTS: those that the lane reads among them. Each part of the judge judges the requests that
+        differ in what it reads itself: all parts together read more, and fewer requests are alike in all of it.
         """
         lane = self.lanes[number]
         assert lane is not None
         columns: dict[str, Any] = {name: inputs.column(name).combine_chunks() for name in inputs.column_names}
         epochs = self._worlds.epochs_in(lane.name.cluster, columns["ts"])
         found: list[Alike[Verdicts]] = []
-        for policies in self._one_by_one:
-            own = lane if policies is self._policies else lane_of(lane.name, policies.considered)
+        for judge in self._apart:
+            own = lane if judge is self._judge else judge.lane(lane.name)
             if own is None:
                 continue  # none of its rules is for these requests
-            judged = self._judged(policies, own, columns, epochs)
+            judged = self._judged(judge, own, columns, epochs)
             if judged is None:
                 return False
             found.append(judged)
-        has_errors = any(map(_has_errors, chain.from_iterable(each.values for each in found)))
+        has_errors = any(map(self._judge.has_failed, chain.from_iterable(each.values for each in found)))
         if has_errors and not self._are_fit(lane, columns["object"]):
             return False
         if len(found) == 1:
@@ -158,8 +158,10 @@ class Remembered:
             builder.add_alike(together.numbers, [list(chain.from_iterable(each)) for each in together.values])
         return True
 
-    def _judged(self, policies: Policies, lane: Lane, columns: Mapping[str, Any], epochs: pa.Array[Any]) -> Alike[Verdicts] | None:
-        """The verdicts of some policies on kept inputs; they read what their lane reads. None as for `take_kept`."""
+    def _judged(
+        self, judge: RecordJudge[Any], lane: Lane, columns: Mapping[str, Any], epochs: pa.Array[Any]
+    ) -> Alike[Verdicts] | None:
+        """The verdicts of a judge on kept inputs; it reads what its lane reads. None as for `take_kept`."""
         values, places = self._read_parts(lane, columns["object"].dictionary.to_pylist())
         objects: pa.Array[Any] = pa.array(places, pa.int32()).take(columns["object"].indices)
         names = [name for name in ("is_created", "namespace", *lane.columns, NAME) if name in columns]
@@ -170,21 +172,21 @@ class Remembered:
         for at, record in zip(at_first, rows_of(pa.RecordBatch.from_pydict(first)), strict=True):
             its_row = {**_NOT_READ, **record, "code": 201 if record["is_created"] else 200}
             value = Parted(values[at], record.get(NAME) if lane.reads_name else None).joined()
-            verdicts = self._verdicts_of(policies, lane, value, its_row)
+            verdicts = self._verdicts_of(judge, lane, value, its_row)
             if verdicts is None:
                 return None
             found.append(verdicts)
         return Alike(alike.numbers, found)
 
     def _are_fit(self, lane: Lane, objects: Any) -> bool:
-        """Whether all that policies read of some objects has the types that Kubernetes requires."""
+        """Whether all that is read of some objects has the types that Kubernetes requires."""
         values, _ = self._read_parts(lane, objects.dictionary.to_pylist())
         return all(is_fit(decode(value)) for value in values)
 
     def _read_parts(self, lane: Lane, texts: Iterable[str]) -> tuple[list[bytes], list[int]]:
         """The distinct values, as JSON, of the fields that a lane reads, and the place of each text among them.
 
-        Other policies may have kept the texts, which then hold more fields.
+        Others may have kept the texts, which then hold more fields.
         """
         found: dict[bytes, int] = {}
         places = [found.setdefault(lane.cut(text), len(found)) for text in texts]
@@ -194,24 +196,20 @@ class Remembered:
         """The verdicts of a request in its lane; None if the general path may know more."""
         lane = self.lanes[row["class"]]
         assert lane is not None
-        verdicts = self._verdicts_of(self._policies, lane, value, row)
-        return None if verdicts is None or (_has_errors(verdicts) and not is_fit(value)) else verdicts
+        verdicts = self._verdicts_of(self._judge, lane, value, row)
+        return None if verdicts is None or (self._judge.has_failed(verdicts) and not is_fit(value)) else verdicts
 
-    def _verdicts_of(self, policies: Policies, lane: Lane, value: Object, row: Mapping[str, Any]) -> Verdicts | None:
+    def _verdicts_of(self, judge: RecordJudge[Any], lane: Lane, value: Object, row: Mapping[str, Any]) -> Verdicts | None:
         request = lane.request(value, row)
         world = self._worlds.at(request.cluster, request.ts)
         authorize = partial(self._rbac.authorize, request.cluster, request.ts)
         try:
-            verdicts = policies.evaluate_alike(request, world, authorize)
+            verdicts: Verdicts | None = judge.answer_alike(request, world, authorize)
         except RecursionError:
             return None
         if verdicts is None or not lane.may_know_more(request):
             return verdicts
-        return None if any(verdict.decision is Decision.UNKNOWN for verdict in verdicts) else verdicts
-
-
-def _has_errors(verdicts: Verdicts) -> bool:
-    return any(verdict.decision is Decision.ERROR or verdict.is_defect for verdict in verdicts)
+        return None if judge.is_open(verdicts) else verdicts
 
 
 def _hashable(value: Any) -> Any:

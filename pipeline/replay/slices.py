@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from ingest.maintain import read_footer
 
+from ..requests.plan import RecordsPlan
 from ..runs.window import Window
 from .past import EPOCH
-from .plan import ReplayPlan
 
 # More partitions would make many small writes for each slice.
 _PARTITIONS_MAX = 256
@@ -50,12 +50,12 @@ class _File(NamedTuple):
     rows: int
 
 
-def partitions_of(plan: ReplayPlan) -> int:
+def partitions_of(plan: RecordsPlan) -> int:
     """The number of partitions for the requests of a plan."""
     return 1 + min(_PARTITIONS_MAX - 1, plan.requests // bucket_requests(plan))
 
 
-def bucket_requests(plan: ReplayPlan) -> int:
+def bucket_requests(plan: RecordsPlan) -> int:
     """The most requests of a bucket, unless a single partition has more."""
     return max(1, plan.part_events // _EVENTS_PER_BUCKETED)
 

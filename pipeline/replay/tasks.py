@@ -19,13 +19,13 @@ from queries import LakeReader
 from ..derived.inputs import Piece
 from ..derived.kept import NONE, Covered, Groups, Keeping
 from ..derived.touched import one_chunk
+from ..requests.plan import RecordsPlan
 from ..runs.parts import Counts, counts_of, making, parts_of, write_settled
 from ..runs.verdicts import VerdictBuilder
 from ..runs.window import Window
 from .collector import Collector
 from .earlier import ASKED
 from .keeping import TakenOver
-from .plan import ReplayPlan
 from .shelf import ShelfWriter, copy_shelf, entries, read_shelf
 from .slices import Bucket, Slice, bucket_requests, buckets_of, partitions_of, slices_of
 from .worker import Replayer, Walk
@@ -215,7 +215,7 @@ def kept_tasks(covered: Covered) -> list[JudgeKept]:
     return [JudgeKept(index, groups) for index, groups in enumerate(covered.groups)]
 
 
-def slice_tasks(taken: TakenOver, files: Iterable[str], plan: ReplayPlan, left: Collection[int] = ()) -> list[JudgeSlice]:
+def slice_tasks(taken: TakenOver, files: Iterable[str], plan: RecordsPlan, left: Collection[int] = ()) -> list[JudgeSlice]:
     """The tasks for the requests that have to be read from events. `left` are classes whose kept inputs turned out not to do."""
     alike: dict[Keeping, list[str]] = {}
     for file in files:
@@ -249,7 +249,7 @@ def bucket_tasks(parts: Path, partitions: int, requests_max: int, keeping: Keepi
     return [JudgeBucket(bucket, keeping) for bucket in buckets_of(waiting, requests_max)]
 
 
-def walk_all(replayer: Replayer, plan: ReplayPlan, reader: LakeReader, collector: Collector) -> Iterator[Walk]:
+def walk_all(replayer: Replayer, plan: RecordsPlan, reader: LakeReader, collector: Collector) -> Iterator[Walk]:
     """Give a collector the verdicts on all requests of a plan, one task after the other; the parts are not kept."""
     with tempfile.TemporaryDirectory(prefix="hindcast-") as folder:
         parts, files = Path(folder), reader.files.events

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -16,7 +15,6 @@ import pyarrow.compute as pc
 from queries import LakeReader
 from queries.catalog import show_events
 
-from ..admission.policies import Decision, PolicySet, PolicyVerdict, compile_set
 from ..authorization import RecordedRbac
 from ..cel.stack import on_fresh_stack
 from ..derived.admissions import Outcome, outcome_of_row
@@ -25,23 +23,21 @@ from ..derived.kept import NONE, Groups, Keeping, read_groups, untouched
 from ..derived.touched import objects_of
 from ..history.event import TOO_DEEP, BodyKind, Event, body_kind, head_of
 from ..history.fitness import UNFIT, shows_objects, unfit_body
-from ..history.in_force import CHANGE_DELAY
 from ..history.outcome import Admission
 from ..history.reconstruct import NotReplayed, admission_requests, told_by_record
 from ..history.versions import LogVersions
-from ..history.world import LogHistory
 from ..request import AdmissionRequest
+from ..requests.judge import RecordJudge
+from ..requests.lanes import Lane, LaneName
+from ..requests.plan import RecordsPlan
 from ..runs.parts import Settled
+from ..runs.verdict import Verdict
 from ..runs.verdicts import IDENTITY, JUDGED, Judged, VerdictBuilder
-from ..runs.window import Window
 from .collector import Collector
 from .earlier import EarlierVersions, asked_of, asked_table
 from .keeping import Keeper
-from .lanes import Lane, LaneName, lane_of
-from .past import BATCH_ROWS, load_history, param_kinds_of, rows_of
-from .plan import ReplayPlan
+from .past import BATCH_ROWS, rows_of
 from .planning import register_classes
-from .policies import GivenPolicies, Policies, RecordedPolicies, recorded_policy_set
 from .remembered import Remembered
 from .shelf import ShelfWriter
 from .slices import Slice, partitions_of
@@ -51,7 +47,7 @@ from .worlds import Worlds
 
 _Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
 # The verdicts of each pass of a request.
-JudgedPasses: TypeAlias = list[tuple[int, Sequence[PolicyVerdict]]] | NotReplayed
+JudgedPasses: TypeAlias = list[tuple[int, Sequence[Verdict]]] | NotReplayed
 
 # Bodies are read as deep as the stack allows: a body that a sink could read may be too deep here.
 _UNREAD: Any = NotReplayed(TOO_DEEP, Admission.UNKNOWN)
@@ -92,31 +88,27 @@ class Replayer:
 
     def __init__(
         self,
-        plan: ReplayPlan,
+        plan: RecordsPlan,
         reader: LakeReader,
-        around: Callable[[Policies], Policies] = lambda policies: policies,
-        lanes: Callable[[LaneName], Lane | None] | None = None,
+        around: Callable[[Any], RecordJudge[Any]] = lambda judge: judge,
     ) -> None:
-        """`around` may wrap the plan's policies, to compute more than verdicts, such as costs.
-
-        With `lanes`, nothing is judged: the requests are read only to keep what they hold for the fields of these lanes.
-        """
+        """`around` may wrap the plan's judge, to compute more than verdicts, such as costs."""
         self._window = plan.window
         self._wanted = pa.array(plan.wanted, pa.string()) if plan.wanted else None
         self._partitions = partitions_of(plan)
         self._reader = reader
-        self._history, policies = past_of(reader, plan.policies, plan.kubernetes_version, plan.window, plan.change_delay)
-        self._policies = around(policies)
-        self._worlds = Worlds(self._history, {CHANGE_DELAY, plan.change_delay})
+        self._history, judge = plan.judge(reader)
+        self._judge = around(judge)
+        self._worlds = Worlds(self._history, plan.delays)
         self._rbac = RecordedRbac(self._history, dict(plan.other_authorizers))
         self._sessions = ExitStack()
         # It sees the events of one slice; the other readers see those of all.
         self._narrow = self._sessions.enter_context(reader.session())
         self._classes, self._keeping = plan.classes, Keeping()
         self.names = register_classes(self._narrow, plan.classes, self._keeping)
-        self._judges = lanes is None
-        chosen = [lane_of(name, self._policies.considered) if lanes is None else lanes(name) for name in self.names]
-        self._remembered = Remembered(chosen, self._policies, self._worlds, self._rbac, self._judges)
+        self._judges = plan.judges
+        chosen = [self._judge.lane(name) for name in self.names]
+        self._remembered = Remembered(chosen, self._judge, self._worlds, self._rbac, self._judges)
         self._earlier = EarlierVersions(plan, self._sessions.enter_context(reader.session()), self._history)
 
     @property
@@ -274,7 +266,7 @@ class Replayer:
         elif not self._judges:
             return
         else:
-            judge: Callable[[], JudgedPasses] = partial(self._judge, event, outcome, unfit)
+            judge: Callable[[], JudgedPasses] = partial(self._judged, event, outcome, unfit)
             found = on_fresh_stack(judge, _UNREAD)
         if isinstance(found, NotReplayed):
             walk.not_evaluated[found.reason] += 1
@@ -282,23 +274,26 @@ class Replayer:
         for pass_index, verdicts in found:
             walk.builder.add(row, verdicts, pass_index)
 
-    def _judge(self, event: Event, requests: Sequence[AdmissionRequest], unfit: str | None) -> JudgedPasses:
+    def _judged(self, event: Event, requests: Sequence[AdmissionRequest], unfit: str | None) -> JudgedPasses:
         """The verdicts on each pass of a request. The errors of a body that is not an object do not count as a policy's."""
         try:
             found = self._passes(event, requests)
-            problem = (unfit_body(event) if unfit is None else unfit) if _has_failures(found) else ""
+            problem = (unfit_body(event) if unfit is None else unfit) if self._has_failures(found) else ""
         except UNFIT:
             if not (problem := unfit_body(event) if unfit is None else unfit):
                 raise
         return NotReplayed(problem, Admission.UNKNOWN) if problem else found
 
-    def _passes(self, event: Event, requests: Sequence[AdmissionRequest]) -> list[tuple[int, Sequence[PolicyVerdict]]]:
-        passes: list[tuple[int, Sequence[PolicyVerdict]]] = []
+    def _passes(self, event: Event, requests: Sequence[AdmissionRequest]) -> list[tuple[int, Sequence[Verdict]]]:
+        passes: list[tuple[int, Sequence[Verdict]]] = []
         for request in requests:
             authorize = partial(self._rbac.authorize, request.cluster, request.ts)
             world = self._worlds.at(request.cluster, request.ts)
-            passes.append((request.pass_index, self._policies.evaluate(request, world, authorize, event)))
+            passes.append((request.pass_index, self._judge.answer(request, world, authorize, event)))
         return passes
+
+    def _has_failures(self, found: Sequence[tuple[int, Sequence[Verdict]]]) -> bool:
+        return any(self._judge.has_failed(verdicts) for _, verdicts in found)
 
 
 def _asking(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -327,23 +322,6 @@ def _refusals(batch: pa.RecordBatch, rows: Sequence[int]) -> dict[int, NotReplay
         if outcome is not None:
             found[row] = outcome
     return found
-
-
-def _has_failures(found: Sequence[tuple[int, Sequence[PolicyVerdict]]]) -> bool:
-    """Whether an expression failed in a request that was judged, or Hindcast did."""
-    return any(verdict.decision is Decision.ERROR or verdict.is_defect for _, verdicts in found for verdict in verdicts)
-
-
-def past_of(
-    reader: LakeReader, policies: PolicySet | None, version: tuple[int, int], window: Window, change_delay: timedelta
-) -> tuple[LogHistory, Policies]:
-    """The history that some policies need (None: those that were bound at the time), and the policies ready for requests."""
-    if policies is not None:
-        history = load_history(reader, param_kinds_of(policies), window)
-        return history, GivenPolicies(compile_set(policies, version))
-    recorded = recorded_policy_set(load_history(reader, (), window))
-    history = load_history(reader, param_kinds_of(recorded), window)
-    return history, RecordedPolicies(history, version, change_delay)
 
 
 def _to_keep(event: Event, outcome: Outcome) -> tuple[Outcome, str]:

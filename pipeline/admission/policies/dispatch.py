@@ -17,6 +17,7 @@ import msgspec
 
 from queries.reach_rules import EXEMPT_REVIEWS
 
+from ...authorization import AuthorizeUser
 from ...cel import ReadSet
 from ...cel.defects import defect_of
 from ...cel.minors import DEFAULT
@@ -27,7 +28,7 @@ from .compile import CompiledPolicy, compile_policy
 from .decide import Rows, Subject
 from .due import Bound, Due, Entry, Prepared, prepare
 from .evaluate import Case, evaluate_policy
-from .inputs import AuthorizeUser, Inputs, NamespaceNotFoundError
+from .inputs import Inputs, NamespaceNotFoundError
 from .model import Binding, Policy, PolicySet
 from .outcome import Evaluation
 from .params import GivenObjects

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
+from ...authorization import AuthorizeUser
 from ...cel.library.authorizer import Answer, Attributes, Authorizer, request_resource
 from ...cel.values import SparseMap
 from ...cel.values import Unknown as CelUnknown
@@ -35,8 +36,6 @@ from .reads import MANAGED_FIELDS
 from .redacted import without_placeholders
 
 NULL_PARAM = Measured("params", None)
-# Answers authorization checks: may this user do this?
-AuthorizeUser: TypeAlias = Callable[[UserInfo, Attributes], Answer]
 
 
 class View(Enum):

@@ -11,6 +11,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any
 
+from ...authorization import AuthorizeUser
 from ...cel import CelError, CelMap, Duration, Finding, Opaque, Optional, Program, Timestamp, UInt, Value
 from ...cel import Unknown as CelUnknown
 from ...cel.evaluation.times import duration_text, timestamp_text
@@ -23,7 +24,7 @@ from .compile import CompiledExpression, CompiledPolicy
 from .dispatch import CompiledSet
 from .due import Due, prepare
 from .evaluate import Case, Step, missing
-from .inputs import AuthorizeUser, Inputs, NamespaceNotFoundError, View
+from .inputs import Inputs, NamespaceNotFoundError, View
 from .params import Param
 from .reads import used_variables
 

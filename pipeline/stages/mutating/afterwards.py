@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...admission.policies.dispatch import CompiledSet, evaluate_request
-from ...admission.policies.inputs import AuthorizeUser
 from ...admission.policies.messages import denial_message
+from ...authorization import AuthorizeUser
 from ...history.event import BodyKind, Event, decode_json
 from ...history.fitness import UNFIT
 from ...history.intended import prepared_create, prepared_update

@@ -14,9 +14,9 @@ from typing import TypeAlias
 from ...admission.policies.decide import Subject
 from ...admission.policies.dispatch import CompiledSet
 from ...admission.policies.due import Bound, Entry
-from ...admission.policies.inputs import AuthorizeUser
 from ...admission.policies.model import Binding
 from ...admission.policies.params import GivenObjects
+from ...authorization import AuthorizeUser
 from ...matching import Matcher
 from ...request import AdmissionRequest, Evidence, Known, Object, Unknown
 from ...world import World

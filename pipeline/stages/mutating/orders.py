@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import permutations, zip_longest
 
-from ...admission.policies.inputs import AuthorizeUser
+from ...authorization import AuthorizeUser
 from ...request import AdmissionRequest, Known, Unknown
 from ...world import World
 from .chain import Between, Chain, Run

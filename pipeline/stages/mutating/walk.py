@@ -10,9 +10,8 @@ from typing import Generic, NamedTuple, TypeVar
 from queries import LakeReader
 from queries.reach import Answer
 
-from ...admission.policies.inputs import AuthorizeUser
 from ...admission.policies.model import ParamKind
-from ...authorization import OtherAuthorizers, RecordedRbac
+from ...authorization import AuthorizeUser, OtherAuthorizers, RecordedRbac
 from ...cel.minors import DEFAULT
 from ...history.event import Event, decode_json
 from ...history.outcome import reach_of_event
@@ -192,7 +191,7 @@ class Walk:
             known = self._kind(found, world, chains)
             request = found if isinstance(found, Unknown) else before_policies(found, event, known)
             name: Evidence[str] = found if isinstance(found, Unknown) else found.name
-            in_force = partial(self._in_force.evaluate, world=world, authorize=authorize, event=event)
+            in_force = partial(self._in_force.answer, world=world, authorize=authorize, event=event)
             return Met(event, request, name, known, world, chains, authorize, unreached, in_force, targets)
 
         found = recorded.requests()

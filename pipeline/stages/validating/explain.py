@@ -27,8 +27,8 @@ from ...history.reconstruct import NotReplayed
 from ...matching import Target, is_excluded
 from ...replay.judges import Judge
 from ...replay.nearest import Differences
+from ...replay.policies import judged_by
 from ...replay.recall import recall
-from ...replay.worker import past_of
 from ...replay.worlds import Worlds
 from ...request import AdmissionRequest, Known
 from ...world import World
@@ -42,7 +42,7 @@ RowKey: TypeAlias = tuple[str, str | None, str | None, str | None]
 
 def explain_request(reader: LakeReader, given: PolicySet | None, asked: Asked) -> list[Explanation | NotExplained]:
     """The explanation of a finished request by given policies, or (None) by those that were bound at the time."""
-    history, policies = past_of(reader, given, asked.version, asked.window, asked.change_delay)
+    history, policies = judged_by(reader, given, asked.version, asked.window, asked.change_delay)
     worlds = Worlds(history, {CHANGE_DELAY, asked.change_delay})
     rbac = RecordedRbac(history, dict(asked.other_authorizers or {}))
     found: list[Explanation | NotExplained] = []
@@ -58,7 +58,7 @@ def explain_request(reader: LakeReader, given: PolicySet | None, asked: Asked) -
             world = worlds.at(request.cluster, request.ts)
             authorize = partial(rbac.authorize, request.cluster, request.ts)
             explainer = _Explainer(given, asked, event, request, world, worlds, rbac)
-            rows = policies.evaluate(request, world, authorize, event)
+            rows = policies.answer(request, world, authorize, event)
             made.append(explainer.explanation(policies.met_by(request), rows, len(passes)))
         found += sorted(made, key=_urgency)[:PASSES_MAX]
     return found
@@ -68,7 +68,7 @@ def policies_met(reader: LakeReader, given: PolicySet | None, asked: Asked) -> f
     """The names of the policies that a request could have met: for an error about a name that is not among them."""
     if given is not None:
         return frozenset(policy.name for policy in given.policies)
-    history, policies = past_of(reader, None, asked.version, asked.window, asked.change_delay)
+    history, policies = judged_by(reader, None, asked.version, asked.window, asked.change_delay)
     passes = [found for _, found in recall(reader, asked.cluster, asked.audit_id, history) if not isinstance(found, NotReplayed)]
     sets = [each for requests in passes for request in requests for each in policies.met_by(request)]
     return frozenset(policy.policy.name for each in sets for policy in each.policies)

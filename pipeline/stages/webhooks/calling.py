@@ -15,9 +15,10 @@ from typing import NamedTuple, TypeAlias
 from queries.reach import Answer, Reach
 
 from ...admission.policies.evaluate import Case, evaluate_policy
-from ...admission.policies.inputs import AuthorizeUser, Inputs
+from ...admission.policies.inputs import Inputs
 from ...admission.policies.model import FailurePolicy
 from ...admission.policies.verdict import Decision
+from ...authorization import AuthorizeUser
 from ...history.event import Event
 from ...matching import Conversion, Target
 from ...request import AdmissionRequest, Grade, GroupVersionResource, Known, Unknown, worst

@@ -19,9 +19,8 @@ from queries import LakeReader
 from queries.reach import Answer, Answered, Reach, reach_of
 from queries.reach_rules import DECISION, FAILURE
 
-from ...admission.policies.inputs import AuthorizeUser
 from ...admission.policies.model import ParamKind
-from ...authorization import OtherAuthorizers, RecordedRbac
+from ...authorization import AuthorizeUser, OtherAuthorizers, RecordedRbac
 from ...cel.minors import DEFAULT
 from ...history.delete_passes import passes_of_delete, second_pass
 from ...history.event import Event

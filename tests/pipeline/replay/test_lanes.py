@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from pipeline.admission.policies import compile_set, parse_policy_set
-from pipeline.replay.lanes import Lane, LaneName, lane_of
+from pipeline.replay.policies import lane_of
 from pipeline.request import Operation
+from pipeline.requests.lanes import Lane, LaneName
 
 POLICY = """
 apiVersion: admissionregistration.k8s.io/v1

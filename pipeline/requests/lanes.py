@@ -1,25 +1,24 @@
-"""Lanes: most requests of a log equal an earlier one in every field that policies read, so that its cached verdicts hold for them.
+"""Lanes: most requests of a log equal an earlier one in every field that a judge reads, so that its cached verdicts hold for them.
 
-A lane is for successful writes of one resource whose answer shows the object. The fields that their policies, selectors and rules
-read are known beforehand (the read sets of expressions are sound). Only these are decoded, and requests with equal fields have
-equal verdicts. Other requests take the general path, as do those that need another record, such as the object they replaced.
+A lane is for successful writes of one resource whose answer shows the object. The fields that are read are known beforehand: those
+of policies, selectors and rules, say, since the read sets of expressions are sound. Only these are decoded, and requests with equal
+fields have equal verdicts. Other requests take the general path, as do those that need another record, such as the object they
+replaced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from ..admission.policies.dispatch import CompiledSet
 from ..cel.projection import decode, decoder
 from ..cel.readset import Reads, ReadSet
 from ..history.event import effective_user
 from ..history.kinds import kind_of
 from ..history.options import NO_URI, is_dry_run, query_of, write_options
 from ..history.reconstruct import as_created
-from ..matching import Target
 from ..request import (
     AdmissionRequest,
     Grade,
@@ -30,6 +29,7 @@ from ..request import (
     Operation,
     Unknown,
 )
+from .classes import RequestClass
 
 # The old object of an update in a lane, which does not look it up; see Lane.may_know_more.
 _OLD_NOT_LOOKED_UP = Unknown("the old object was not looked up")
@@ -67,7 +67,7 @@ class Parted(NamedTuple):
 
 
 class LaneName(NamedTuple):
-    """The requests of a lane: see `planned.sql` for the conditions on them."""
+    """The requests of a lane: see `planned.sql` of replays for the conditions on them."""
 
     cluster: str
     api_group: str
@@ -77,11 +77,16 @@ class LaneName(NamedTuple):
     verb: str
 
 
+def lane_name(item: RequestClass) -> LaneName:
+    """The name of the requests of a class, and of others that differ in operation or outcome."""
+    return LaneName(item.cluster, item.api_group, item.api_version, item.resource, item.subresource, item.verb)
+
+
 class Lane:
     """The requests of one resource, subresource and verb, identified by the few fields that policies read."""
 
     def __init__(self, name: LaneName, reads: ReadSet, has_object_selector: bool) -> None:
-        """`reads` holds every field that may decide about a request: see `lane_of`."""
+        """`reads` holds every field that may decide about a request: see `RecordJudge.lane`."""
         self.name = name
         self.columns = _columns(reads.of("request"))
         self._resource = GroupVersionResource(name.api_group, name.api_version, name.resource)
@@ -155,38 +160,6 @@ class Lane:
     def may_know_more(self, request: AdmissionRequest) -> bool:
         """Whether a verdict that came out unknown may be known from other records: an objectSelector also selects old objects."""
         return self._has_object_selector and request.old_object is _OLD_NOT_LOOKED_UP
-
-
-def lane_of(name: LaneName, compiled: CompiledSet) -> Lane | None:
-    """The lane of some requests; None if policies read more than object and request, or see another version of the object."""
-    if (
-        name.verb not in ("create", "update", "patch")
-        or name.resource == "namespaces"
-        or (name.verb == "create" and name.subresource)
-    ):
-        return None
-    entries = list({id(entry): entry for target in _targets(name) for entry, _ in compiled.candidates(target)}.values())
-    matchers = [matcher for entry in entries for matcher in entry.matchers]
-    if not entries or any(matcher.may_convert(target) for matcher in matchers for target in _targets(name)):
-        return None
-    reads = ReadSet.union(*(entry.policy.reads for entry in entries))
-    if "oldObject" in reads.variables() or (name.verb != "create" and reads_version(reads.of("object"))):
-        return None
-    if any(entry.policy.reads_authorizer for entry in entries):
-        reads.root.at("request").whole = True
-    if any(matcher.has_resource_names for matcher in matchers):
-        reads.root.at("request").at("name")
-    keys = {key for matcher in matchers for key in matcher.object_label_keys}
-    for key in keys:
-        reads.root.at("object").at("metadata").at("labels").at(key)
-    return Lane(name, reads, bool(keys))
-
-
-def _targets(name: LaneName) -> Iterator[Target]:
-    resource = GroupVersionResource(name.api_group, name.api_version, name.resource)
-    for operation in ("CREATE",) if name.verb == "create" else ("CREATE", "UPDATE"):
-        for has_namespace in (True, False):
-            yield Target(operation, resource, name.subresource, has_namespace)
 
 
 def reads_version(reads: Reads) -> bool:
