@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -61,9 +61,11 @@ class _Costed(OfPolicies):
         """See Policies."""
         return self._policies.met_by(request)
 
-    def answer_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict] | None:
-        """See Policies."""
-        rows = self._policies.answer_alike(request, world, authorize)
+    def answer_alike(
+        self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, row: Mapping[str, Any]
+    ) -> Sequence[PolicyVerdict] | None:
+        """See RecordJudge."""
+        rows = self._policies.answer_alike(request, world, authorize, row)
         return None if rows is None else _Rows(rows, self._costs(request, world, authorize))
 
     def apart(self) -> Sequence[Policies]:

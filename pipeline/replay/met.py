@@ -54,14 +54,16 @@ def met(
     unread: T,
     *,
     share: Window | None = None,
+    is_chosen: bool = False,
     earlier: Callable[[PlannedRequests, LakeReader, LogHistory], EarlierVersions] = EarlierVersions,
 ) -> Iterator[tuple[Met, T]]:
     """Each request of a share with what a judge says of it, in the order of arrival; `unread` of one that is nested too deep.
 
-    Where a judge fails at a body that is not an object, it is asked again, with the reason in `unfit`.
+    Where a judge fails at a body that is not an object, it is asked again, with the reason in `unfit`. With `is_chosen`, the
+    requests are those that `choose` and `plain` left.
     """
-    chosen = f"SELECT cluster, audit_id, ts, stage_ts, number FROM ({requests.relation(reader, 'met_classes')})"
-    reader.connection.execute(f"CREATE OR REPLACE TEMP TABLE met AS {chosen}", (share or requests.window).parameters)
+    if not is_chosen:
+        choose(requests, reader, share)
     with reader.session() as past:
         versions_of = earlier(requests, past, history)
         for held in groups_of(reader.sql(statement("met")).to_arrow_reader(BATCH_ROWS)):
@@ -69,6 +71,12 @@ def met(
             for row in (row for batch in held for row in rows_of(batch)):
                 found = Met(row, Event.from_row(row), versions, history)
                 yield found, on_fresh_stack(partial(_judged, judge, found), unread)
+
+
+def choose(requests: Requests, reader: LakeReader, share: Window | None = None) -> None:
+    """Leave the requests of a share in a table `met` of the reader's connection."""
+    chosen = f"SELECT cluster, audit_id, ts, stage_ts, number FROM ({requests.relation(reader, 'met_classes')})"
+    reader.connection.execute(f"CREATE OR REPLACE TEMP TABLE met AS {chosen}", (share or requests.window).parameters)
 
 
 def _versions_for(held: Sequence[pa.RecordBatch], past: LakeReader, earlier: EarlierVersions) -> LogVersions:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from itertools import chain, groupby
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from queries import LakeReader
 
@@ -47,6 +47,9 @@ from .past import load_history, param_kinds_of
 IN_FLIGHT = "the policy or a binding of it was changed just before, and either version may have been in force"
 # The recorded versions of a policy or binding: the settled one first; None where it did not exist.
 _Versions: TypeAlias = Sequence[Policy | Binding | Unknown | None]
+
+
+_NO_ROW: Mapping[str, Any] = {}
 
 
 class Policies(RecordJudge[PolicyVerdict], Protocol):
@@ -103,7 +106,9 @@ class GivenPolicies(OfPolicies):
         every = self._considered
         return [GivenPolicies(CompiledSet([entry], every.given, every.memory)) for entry in every.entries]
 
-    def answer_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict]:
+    def answer_alike(
+        self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, row: Mapping[str, Any] = _NO_ROW
+    ) -> Sequence[PolicyVerdict]:
         """See RecordJudge."""
         return evaluate_request(self._considered, request, world, authorize)
 
@@ -157,7 +162,9 @@ class RecordedPolicies(RecordedRules[Policy | Binding], OfPolicies):
         in_force = self._in_force(request)
         return (in_force.together,) if in_force.together is not None else tuple(chain.from_iterable(in_force.variants))
 
-    def answer_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[PolicyVerdict] | None:
+    def answer_alike(
+        self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, row: Mapping[str, Any] = _NO_ROW
+    ) -> Sequence[PolicyVerdict] | None:
         """See Policies. Verdicts that a request's own answer may settle are left to `answer`."""
         in_force = self._in_force(request)
         if in_force.together is None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from os.path import samestat
 from pathlib import Path
+from typing import Any
 
 from ingest.derived import derived_folder
 from queries import LakeReader, open_lake
@@ -161,7 +162,9 @@ class _NoJudge:
         """See RecordJudge."""
         return (self,)
 
-    def answer_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[Verdict] | None:
+    def answer_alike(
+        self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, row: Mapping[str, Any]
+    ) -> Sequence[Verdict] | None:
         """See RecordJudge."""
         raise NotImplementedError
 

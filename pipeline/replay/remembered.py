@@ -29,7 +29,7 @@ REMEMBERED_MAX = 50_000
 # The columns of a request of a lane that are read in addition to its object.
 _COLUMNS = [
     "class", "audit_id", "ts", "stage_ts", "code", "namespace", "name", "request_uri",
-    "user_name", "user_uid", "user_groups", "user_extra", "impersonated_user",
+    "user_name", "user_uid", "user_groups", "user_extra", "impersonated_user", "annotations",
 ]  # fmt: skip
 
 # Nobody reads these columns where they are left out, so they decide nothing.
@@ -204,7 +204,7 @@ class Remembered:
         world = self._worlds.at(request.cluster, request.ts)
         authorize = partial(self._rbac.authorize, request.cluster, request.ts)
         try:
-            verdicts: Verdicts | None = judge.answer_alike(request, world, authorize)
+            verdicts: Verdicts | None = judge.answer_alike(request, world, authorize, row)
         except RecursionError:
             return None
         if verdicts is None or not lane.may_know_more(request):

@@ -6,8 +6,8 @@ for all of them. The walk over the records, and all that is kept for later runs,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from ..authorization import AuthorizeUser
 from ..history.event import Event
@@ -33,10 +33,13 @@ class RecordJudge(Protocol[V]):
         """
         ...
 
-    def answer_alike(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Sequence[V] | None:
+    def answer_alike(
+        self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, row: Mapping[str, Any]
+    ) -> Sequence[V] | None:
         """The verdicts on every request like this one; None if each request needs its own evidence.
 
-        They hold for other requests at the same state of the cluster if the fields of its lane are equal.
+        They hold for other requests at the same state of the cluster if the fields of its lane are equal. `row` has the columns of
+        the record that the lane names.
         """
         ...
 

@@ -85,10 +85,10 @@ def lane_name(item: RequestClass) -> LaneName:
 class Lane:
     """The requests of one resource, subresource and verb, identified by the few fields that policies read."""
 
-    def __init__(self, name: LaneName, reads: ReadSet, has_object_selector: bool) -> None:
-        """`reads` holds every field that may decide about a request: see `RecordJudge.lane`."""
+    def __init__(self, name: LaneName, reads: ReadSet, has_object_selector: bool, further: Sequence[str] = ()) -> None:
+        """`reads` holds every field that may decide about a request, and `further` names columns of the record that may."""
         self.name = name
-        self.columns = _columns(reads.of("request"))
+        self.columns = (*_columns(reads.of("request")), *further)
         self._resource = GroupVersionResource(name.api_group, name.api_version, name.resource)
         self._kind = kind_of(self._resource, name.subresource)
         self._names_object = "name" in self.columns

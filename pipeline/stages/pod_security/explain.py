@@ -15,6 +15,7 @@ from ...replay.met import Met
 from .checks.changes import CHANGES
 from .given import Given
 from .ruling import NAME, Ruling, row_of
+from .subject import Told
 from .walk import Walk
 
 
@@ -40,7 +41,7 @@ def _explanation(met: Met, rulings: Sequence[Ruling], asked: Asked) -> Explanati
 
 
 def _entry(ruling: Ruling, met: Met, shown: Shown) -> ExplainedPolicy:
-    row = row_of(ruling, met.event)
+    row = row_of(ruling, Told.of(met.event))
     return ExplainedPolicy(
         policy=row.policy,
         binding=row.binding,

@@ -5,9 +5,8 @@ Follows k8s.io/pod-security-admission admission/admission.go (ValidatePod, Valid
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 
-from ...history.event import Event
 from ...replay.met import Met
 from ...request import Unknown
 from ...withheld import holds_placeholder
@@ -16,9 +15,9 @@ from .configuration import Configuration
 from .labels import LabelsInForce
 from .modes import Modes
 from .policy import MODES, Mode, Resolved, resolve
-from .reading import PodReader
+from .reading import PodReader, Read
 from .ruling import Ruling
-from .subject import NOT_REACHED, annotations_of, ignored_by, is_pod, reached
+from .subject import NOT_REACHED, Subject, ignored_by, reached
 
 
 class Judge:
@@ -47,9 +46,9 @@ class Judge:
 
     def rulings(self, met: Met) -> Sequence[Ruling]:
         """The rulings on one request, one per mode."""
-        event = met.event
-        resolved = self.resolved(event)
-        modes = Modes(None if isinstance(resolved, Unknown) else resolved, event.namespace, is_pod(event))
+        event, subject = met.event, Subject.of(met.event)
+        resolved = self.resolved(subject)
+        modes = Modes(None if isinstance(resolved, Unknown) else resolved, event.namespace, subject.is_pod)
         if why := ignored_by(event):
             return modes.all("nomatch", why)
         came = reached(met, event.cluster in self._annotated)
@@ -57,7 +56,31 @@ class Judge:
             return modes.all("unknown", came.reason)
         if not came:
             return modes.all("nomatch", NOT_REACHED)
-        exempt = self._exempt(event)
+        return self._decided(subject, resolved, modes, lambda: self._reader.read(met))
+
+    def of_plain(self, subject: Subject, read: Read) -> Sequence[Ruling]:
+        """The rulings on a request that succeeded, and whose own record shows its Pod."""
+        resolved = self.resolved(subject)
+        modes = Modes(None if isinstance(resolved, Unknown) else resolved, subject.namespace, subject.is_pod)
+        return self._decided(subject, resolved, modes, lambda: read)
+
+    @property
+    def reads_user(self) -> bool:
+        """Whether the user of a request may decide."""
+        return bool(self._configuration.usernames)
+
+    @property
+    def minor(self) -> int:
+        """The minor version of the API server."""
+        return self._minor
+
+    def resolved(self, subject: Subject) -> Resolved | Unknown:
+        """The policy in force for a request."""
+        labels = self._labels.at(subject.cluster, subject.namespace, subject.ts)
+        return labels if isinstance(labels, Unknown) else resolve(labels.value, self._configuration.defaults)
+
+    def _decided(self, subject: Subject, resolved: Resolved | Unknown, modes: Modes, read: Callable[[], Read]) -> Sequence[Ruling]:
+        exempt = self._exempt(subject)
         if isinstance(exempt, Unknown):
             return modes.all("unknown", exempt.reason)
         if exempt:
@@ -66,26 +89,20 @@ class Judge:
             return modes.all("unknown", resolved.reason)
         if resolved.are_privileged(*(MODES if modes.is_pod else MODES[1:])):
             return modes.privileged()
-        return self._of_pod(met, resolved, modes)
+        return self._of_pod(read(), resolved, modes)
 
-    def resolved(self, event: Event) -> Resolved | Unknown:
-        """The policy in force for a request."""
-        labels = self._labels.at(event.cluster, event.namespace, event.ts)
-        return labels if isinstance(labels, Unknown) else resolve(labels.value, self._configuration.defaults)
-
-    def _exempt(self, event: Event) -> str | Unknown:
+    def _exempt(self, subject: Subject) -> str | Unknown:
         """Why a request is exempt before its Pod is looked at; empty if it is not."""
         known = self._configuration
-        if event.namespace in known.namespaces:
+        if subject.namespace in known.namespaces:
             return "namespace"
-        if known.usernames and holds_placeholder(event.user.username):
+        if known.usernames and holds_placeholder(subject.username):
             return Unknown("whether its user is exempt: redaction removed the name")
-        if event.user.username in known.usernames:
+        if subject.username in known.usernames:
             return "user"
-        return "" if self._is_given else annotations_of(event).get("exempt", "")
+        return "" if self._is_given else subject.notes.get("exempt", "")
 
-    def _of_pod(self, met: Met, resolved: Resolved, modes: Modes) -> Sequence[Ruling]:
-        found = self._reader.read(met)
+    def _of_pod(self, found: Read, resolved: Resolved, modes: Modes) -> Sequence[Ruling]:
         if found.unread:
             return modes.unread(found.unread)
         if found.unjudged:

@@ -12,11 +12,11 @@ from ...history.reconstruct import NotReplayed, attempted_requests
 from ...history.webhook_changes import with_webhook_patches
 from ...history.world import LogHistory
 from ...replay.met import Met
-from ...request import AdmissionRequest, Evidence, Grade, Known, Object, Operation, Unknown
+from ...request import AdmissionRequest, Evidence, Grade, GroupVersionResource, Known, Object, Operation, Unknown
 from .checks.pod import Pod
 from .created import as_met
 from .significance import is_significant
-from .subject import is_pod, template_of, told_to_count
+from .subject import PODS, is_pod, template_of, told_to_count
 
 _NOT_COUNTED = "the update changes neither the number of containers nor an image, so that it is not judged"
 _NO_TEMPLATE = "the object has no template"
@@ -96,6 +96,16 @@ class PodReader:
         if told is None and isinstance(missing, Unknown):
             return Unknown(f"whether the update counts: {missing.reason}")
         return told is not False
+
+
+def read_plain(resource: GroupVersionResource, value: Object, minor: int) -> Read:
+    """The Pod of a request whose answer shows the object: of a create, where it is a Pod."""
+    template = template_of(resource, value)
+    if template is None:
+        return Read(unjudged=_NO_TEMPLATE)
+    if (resource.group, resource.resource) == PODS:
+        template = as_met(template, minor, True)
+    return Read(pod_of(template), value.get("metadata") or {})
 
 
 def pod_of(template: Object) -> Pod:

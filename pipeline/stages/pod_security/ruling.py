@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from ...history.event import Event
 from ...request import Grade
 from ...runs.verdict import INSUFFICIENT, Flip, Row
 from .checks.table import Failed
 from .policy import PREFIX, LevelVersion, Mode, Resolved
-from .subject import annotations_of, is_refused
+from .subject import Told
 
 NAME = "pod-security"
 FROM_LOG = "from the log"
@@ -44,9 +43,9 @@ def place_of(mode: Mode, resolved: Resolved, namespace: str) -> str:
     return f"PodSecurityConfiguration/PodSecurity/defaults.{mode}"
 
 
-def row_of(ruling: Ruling, event: Event, *, is_asked: bool = True) -> Row:
+def row_of(ruling: Ruling, told: Told, *, is_asked: bool = True) -> Row:
     """The row of a ruling on a recorded request. `is_asked`: the given labels, if there are any, are those of its namespace."""
-    recorded = _recorded(ruling.mode, event)
+    recorded = _recorded(ruling.mode, told)
     is_denied = ruling.decision == "deny" and ruling.mode is Mode.ENFORCE
     judged = ruling.decision in ("admit", "deny")
     detail: dict[str, Any] = {"checks": [each.check for each in ruling.failed]} if ruling.failed else {}
@@ -70,29 +69,28 @@ def row_of(ruling: Ruling, event: Event, *, is_asked: bool = True) -> Row:
         stage=NAME,
         rule_ref=ruling.place or None,
         recorded=recorded,
-        flip=_flip(ruling, recorded, event) if ruling.mode is Mode.ENFORCE else None,
+        flip=_flip(ruling, recorded, told.code) if ruling.mode is Mode.ENFORCE else None,
         detail=json.dumps(detail) if detail else None,
     )
 
 
-def _recorded(mode: Mode, event: Event) -> str | None:
+def _recorded(mode: Mode, told: Told) -> str | None:
     """What the log says that the plugin did in a mode; None where it does not say."""
-    told = annotations_of(event)
     match mode:
-        case Mode.ENFORCE if is_refused(event):
+        case Mode.ENFORCE if told.is_refused:
             return "deny"
-        case Mode.ENFORCE if event.succeeded or "enforce-policy" in told:
+        case Mode.ENFORCE if 200 <= told.code < 300 or "enforce-policy" in told.notes:
             return "admit"
-        case Mode.AUDIT if "audit-violations" in told:
+        case Mode.AUDIT if "audit-violations" in told.notes:
             return "deny"
-        case Mode.AUDIT if "enforce-policy" in told:
+        case Mode.AUDIT if "enforce-policy" in told.notes:
             return "admit"
     return None
 
 
-def _flip(ruling: Ruling, recorded: str | None, event: Event) -> str:
+def _flip(ruling: Ruling, recorded: str | None, code: int) -> str:
     if ruling.decision == "unknown":
         return Flip.UNKNOWN
     if ruling.decision == "deny":
-        return Flip.STILL_DENIED if recorded == "deny" or event.code >= 400 else Flip.NEWLY_DENIED
+        return Flip.STILL_DENIED if recorded == "deny" or code >= 400 else Flip.NEWLY_DENIED
     return Flip.NEWLY_ALLOWED if recorded == "deny" else Flip.SAME

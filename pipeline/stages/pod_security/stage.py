@@ -22,6 +22,7 @@ from .given import KINDS, Given, given_of
 from .policy import MODES, resolve
 from .readiness import PodSecurityReadiness
 from .ruling import NAME, row_of
+from .subject import Told
 from .walk import Walk
 
 # A part with fewer requests is not worth its reading of their history.
@@ -71,7 +72,7 @@ class PodSecurity(GroupedStage[Given]):
 
 
 class _Writes(Judging):
-    """See Judging. Requests differ in their Pods, so that each is judged by itself."""
+    """See Judging. Requests with equal Pods are judged once, where their own record is enough."""
 
     def __init__(self, reader: LakeReader, plan: GroupedPlan[Given]) -> None:
         self._reader, self._plan = reader, plan
@@ -83,8 +84,10 @@ class _Writes(Judging):
 
     def records(self, stretch: Window) -> Iterator[JudgedPass]:
         """See Judging."""
-        for found, rulings in self._walk.rulings(stretch):
-            event = found.event
+        for place, alike in self._walk.plain(share=stretch):
+            yield (*place, 0), alike
+        for found, rulings in self._walk.other_rulings(stretch):
+            event, told = found.event, Told.of(found.event)
             is_asked = self._plan.rules.is_about(event.namespace)
-            rows = [row_of(each, event, is_asked=is_asked) for each in rulings]
+            rows = [row_of(each, told, is_asked=is_asked) for each in rulings]
             yield (event.cluster, event.audit_id, event.ts, event.stage_ts, 0), rows

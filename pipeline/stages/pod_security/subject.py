@@ -5,6 +5,10 @@ Follows k8s.io/pod-security-admission admission/admission.go (defaultPodSpecReso
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple
+
 from queries.reach import Answer
 
 from ...history.event import Event
@@ -49,17 +53,56 @@ def ignored_by(item: RequestClass | Event) -> str:
     return f"Pod Security ignores {place[1]}/{item.subresource}" if is_ignored else ""
 
 
+def template_path(group: str, resource: str) -> tuple[str, ...]:
+    """Where an object of a resource has its template; empty for a Pod, which is its own."""
+    return _TEMPLATES.get((group, resource), ())
+
+
 def template_of(resource: GroupVersionResource, value: Object) -> Object | None:
     """The Pod, or the template of a controller; None without one."""
     found: Object | None = value
-    for name in _TEMPLATES.get((resource.group, resource.resource), ()):
+    for name in template_path(resource.group, resource.resource):
         found = (found or {}).get(name)
     return found
 
 
 def annotations_of(event: Event) -> dict[str, str]:
     """What the plugin wrote to an event, without its prefix."""
-    return {key.removeprefix(PREFIX): value for key, value in event.annotations.items() if key.startswith(PREFIX)}
+    return own_notes(event.annotations)
+
+
+def own_notes(annotations: Mapping[str, str]) -> dict[str, str]:
+    """The notes of the plugin among the annotations of an event, without its prefix."""
+    return {key.removeprefix(PREFIX): value for key, value in annotations.items() if key.startswith(PREFIX)}
+
+
+class Subject(NamedTuple):
+    """A request as the order of decisions sees it, apart from its Pod. `notes` are those of the plugin, without prefix."""
+
+    cluster: str
+    namespace: str
+    ts: datetime
+    username: str
+    notes: Mapping[str, str]
+    is_pod: bool
+
+    @classmethod
+    def of(cls, event: Event) -> Subject:
+        """Of a recorded request."""
+        return cls(event.cluster, event.namespace, event.ts, event.user.username, annotations_of(event), is_pod(event))
+
+
+class Told(NamedTuple):
+    """What the log tells of the answer to a request: its code, the notes of the plugin, and whether this refused it."""
+
+    code: int
+    notes: Mapping[str, str]
+    is_refused: bool
+
+    @classmethod
+    def of(cls, event: Event) -> Told:
+        """Of a recorded request."""
+        return cls(event.code, annotations_of(event), is_refused(event))
 
 
 def is_refused(event: Event) -> bool:

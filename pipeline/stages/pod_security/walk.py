@@ -8,14 +8,18 @@ from typing import TypeVar
 from queries import LakeReader
 
 from ...admission.policies.model import ParamKind
+from ...authorization import RecordedRbac
 from ...history.world import LogHistory
-from ...replay.met import Met, met
+from ...replay.met import Met, choose, met
 from ...replay.past import load_history
+from ...replay.plain import Place, plain
+from ...replay.worlds import Worlds
 from ...requests.classes import ADMISSION, Requests
 from ...runs.window import Window
 from .given import Given
 from .judging import Judge
 from .labels import LabelsInForce
+from .lane import PodJudge, PodRulings
 from .modes import Modes
 from .namespaces import NamespaceJudge
 from .noted import noted_configuration
@@ -42,6 +46,7 @@ class Walk:
         self._past: LogHistory | None = None
         self.window = window
         self.history = load_history(reader, (), window)
+        self._given, self._worlds, self._rbac = given, Worlds(self.history), RecordedRbac(self.history, {})
         self.labels = LabelsInForce(given, self.history)
         self.configuration = given.configuration or noted_configuration(reader, LabelsInForce(Given({}), self.history), window)
         every = Requests.of(reader, ADMISSION, window)
@@ -69,6 +74,27 @@ class Walk:
     def met(self, judge: Callable[[Met], T], unread: T, share: Window | None = None) -> Iterator[tuple[Met, T]]:
         """What a judge says of each request of a share; `unread` of one that is nested too deep."""
         return met(self._requests, self._reader, self.history, judge, unread, share=share)
+
+    def plain(
+        self, judge: Judge | None = None, share: Window | None = None, *, with_owners: bool = False
+    ) -> Iterator[tuple[Place, PodRulings]]:
+        """The requests of a share that their own record decides, with the rulings; those with equal Pods have the same.
+
+        `others` has the rest, once this came to its end.
+        """
+        of_pods = PodJudge(judge or self._judge, self._given.is_about, with_owners=with_owners)
+        choose(self._requests, self._reader, share)
+        for place, found in plain(self._requests, self._reader, of_pods, self._worlds, self._rbac, share):
+            assert isinstance(found, PodRulings)
+            yield place, found
+
+    def others(self, judge: Callable[[Met], T], unread: T, share: Window | None = None) -> Iterator[tuple[Met, T]]:
+        """As `met`, of the requests that `plain` left."""
+        return met(self._requests, self._reader, self.history, judge, unread, share=share, is_chosen=True)
+
+    def other_rulings(self, share: Window | None = None) -> Iterator[tuple[Met, Sequence[Ruling]]]:
+        """The rulings on each request that `plain` left."""
+        return self.others(self._rulings, _UNREAD, share)
 
     def judge(self, given: Given) -> Judge:
         """The judge of Pods and controllers under other labels or another configuration."""

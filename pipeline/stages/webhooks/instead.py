@@ -102,7 +102,7 @@ class InsteadJudge:
         authorize = partial(self._rbac.authorize, request.cluster, request.ts)
         unknown = ""
         for policies in self._policies:
-            found = policies.answer_alike(request, world, authorize)
+            found = policies.answer_alike(request, world, authorize, {})
             if found is None:
                 unknown = unknown or "what the policies of that time say of it: they were being changed, or lack evidence"
                 continue

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from .pod import Failure, Part, Pod, containers, field_of, listed, named, ordered, plural
 
 _NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")
-_HOOKS = (
+HOOKS = (
     ("livenessProbe",),
     ("readinessProbe",),
     ("startupProbe",),
@@ -53,7 +53,7 @@ def host_probes(pod: Pod) -> Failure | None:
 
 
 def _hosts(part: Part) -> Iterator[str]:
-    for hook in _HOOKS:
+    for hook in HOOKS:
         for action in ("httpGet", "tcpSocket"):
             if host := field_of(part.container, *hook, action, "host"):
                 yield host

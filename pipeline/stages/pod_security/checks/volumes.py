@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .pod import Failure, Json, Pod, listed, named, ordered, plural
 
-_ALLOWED = (
+ALLOWED = (
     "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected", "secret",
 )  # fmt: skip
 # In the order in which the API server asks for them.
@@ -29,6 +29,6 @@ def restricted_volumes(pod: Pod) -> Failure | None:
 def _restricted_type(volume: Json) -> str:
     """The type of a volume that is not allowed; a volume without a source is an emptyDir."""
     sources = [name for name, source in volume.items() if name != "name" and source is not None]
-    if not sources or any(name in _ALLOWED for name in sources):
+    if not sources or any(name in ALLOWED for name in sources):
         return ""
     return next((name for name in _RESTRICTED if name in sources), "unknown")

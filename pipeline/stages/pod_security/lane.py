@@ -1,0 +1,150 @@
+"""What Pod Security reads of plain requests, so that those with equal Pods are judged once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ...authorization import AuthorizeUser
+from ...cel.readset import Reads, ReadSet
+from ...history.event import Event
+from ...history.fit import is_fit
+from ...history.fitness import UNFIT
+from ...request import AdmissionRequest, GroupVersionResource, Known, Object
+from ...requests.lanes import Lane, LaneName
+from ...runs.verdict import Row
+from ...world import World
+from .checks.app_armor import ANNOTATION as APP_ARMOR
+from .checks.host import HOOKS
+from .checks.volumes import ALLOWED
+from .judging import Judge
+from .reading import Read, read_plain
+from .ruling import Ruling, row_of
+from .subject import NAMESPACES, PODS, RESOURCES, Subject, Told, own_notes, template_of, template_path
+
+_OF_POD = ("hostNetwork", "hostPID", "hostIPC", "hostUsers", "securityContext", "os", "runtimeClassName", "volumes")
+_OF_CONTAINER = ("name", "securityContext", "ports")
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+_ANNOTATIONS = (APP_ARMOR, "seccomp.security.alpha.kubernetes.io/", "container.seccomp.security.alpha.kubernetes.io/")
+_OF_OWNER = ("kind", "name", "controller")
+
+
+class PodRulings(list[Row]):
+    """The rows of all requests that are alike, with the rulings behind them and what these were made from."""
+
+    def __init__(
+        self, rows: Sequence[Row], rulings: Sequence[Ruling], subject: Subject, read: Read, resource: GroupVersionResource
+    ) -> None:
+        super().__init__(rows)
+        self.rulings, self.subject, self.read, self.resource = rulings, subject, read, resource
+
+
+class PodJudge:
+    """See RecordJudge: it judges the creation of Pods, and writes of controllers."""
+
+    def __init__(self, judge: Judge, is_about: Callable[[str], bool], *, with_owners: bool = False) -> None:
+        """`is_about`: whether a user asks about a namespace. `with_owners`: names and owners of objects decide, too."""
+        self._judge = judge
+        self._is_about = is_about
+        self._with_owners = with_owners
+
+    def lane(self, name: LaneName) -> Lane | None:
+        """See RecordJudge. An update of a Pod counts by what it changes, so that it needs the Pod before."""
+        place = (name.api_group, name.resource)
+        if name.subresource or place not in RESOURCES - {NAMESPACES} or (place == PODS and name.verb != "create"):
+            return None
+        if name.verb not in ("create", "update", "patch"):
+            return None
+        return _PodLane(name, ReadSet(self._reads(*place)), False, ("annotations",))
+
+    def _reads(self, group: str, resource: str) -> Reads:
+        root = Reads()
+        if self._judge.reads_user:
+            root.at("request").at("userInfo").at("username")
+        seen = root.at("object")
+        if self._with_owners:
+            for name in ("name", "generateName"):
+                seen.at("metadata").at(name)
+            for name in _OF_OWNER:
+                seen.at("metadata").at("ownerReferences").each().at(name)
+        for name in template_path(group, resource):
+            seen = seen.at(name)
+        seen.at("metadata").at("annotations").whole = True
+        spec = seen.at("spec")
+        for name in _OF_POD:
+            spec.at(name).whole = True
+        for kind in _CONTAINERS:
+            _read_container(spec.at(kind).each())
+        return root
+
+    def apart(self) -> Sequence[PodJudge]:
+        """See RecordJudge."""
+        return (self,)
+
+    def answer_alike(
+        self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, row: Mapping[str, Any]
+    ) -> PodRulings | None:
+        """See RecordJudge. A body of an odd type is left to the walk over single requests, which says what is wrong with it."""
+        value = request.object.value if isinstance(request.object, Known) else None
+        if value is None or not is_fit(value):
+            return None
+        place = (request.resource.group, request.resource.resource)
+        notes = own_notes(dict(row["annotations"]))
+        subject = Subject(request.cluster, request.namespace, request.ts, request.user.username, notes, place == PODS)
+        try:
+            read = read_plain(request.resource, value, self._judge.minor)
+            rulings = self._judge.of_plain(subject, read)
+        except UNFIT:
+            return None
+        told = Told(row["code"], notes, False)
+        rows = [row_of(each, told, is_asked=self._is_about(request.namespace)) for each in rulings]
+        return PodRulings(rows, rulings, subject, read, request.resource)
+
+    def answer(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[Row]:
+        """See RecordJudge: single requests are met with their history."""
+        raise NotImplementedError
+
+    def has_failed(self, verdicts: Sequence[Row]) -> bool:
+        """See RecordJudge."""
+        return False
+
+    def is_open(self, verdicts: Sequence[Row]) -> bool:
+        """See RecordJudge."""
+        return any(each.decision == "unknown" for each in verdicts)
+
+
+class _PodLane(Lane):
+    """A lane that leaves out what no check objects to, and what differs from Pod to Pod: volumes of allowed types, say."""
+
+    def value(self, response: str) -> Object | None:
+        """See Lane."""
+        found = super().value(response)
+        try:
+            if found is not None and (template := template_of(self._resource, found)) is not None:
+                _cut(template)
+        except UNFIT:
+            return None
+        return found
+
+
+def _cut(template: Object) -> None:
+    metadata, spec = template.get("metadata"), template.get("spec")
+    if metadata and metadata.get("annotations"):
+        kept = {name: text for name, text in metadata["annotations"].items() if name.startswith(_ANNOTATIONS)}
+        metadata["annotations"] = kept
+    if spec and spec.get("volumes"):
+        spec["volumes"] = [each for each in spec["volumes"] if not each.keys() <= _ALLOWED]
+
+
+_ALLOWED = {"name", *ALLOWED}
+
+
+def _read_container(container: Reads) -> None:
+    for name in _OF_CONTAINER:
+        container.at(name).whole = True
+    for hook in HOOKS:
+        found = container
+        for name in hook:
+            found = found.at(name)
+        for action in ("httpGet", "tcpSocket"):
+            found.at(action).at("host")
