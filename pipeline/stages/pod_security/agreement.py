@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import NamedTuple
 
 from queries import LakeReader
 
-from ...history.event import Event
+from ...request import GroupVersionResource
 from ...runs.window import Window
 from .given import Given
 from .policy import Mode
@@ -42,7 +43,12 @@ class Agreement:
     agreed: Counter[str] = field(default_factory=Counter)
     unknown: Counter[str] = field(default_factory=Counter)
     by_resource: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    disagreements: list[Disagreement] = field(default_factory=list)
+    by_time: list[tuple[datetime, Disagreement]] = field(default_factory=list)
+
+    @property
+    def disagreements(self) -> list[Disagreement]:
+        """The disagreements in the order of the log."""
+        return [each for _, each in sorted(self.by_time, key=lambda entry: (entry[0], entry[1].audit_id))]
 
     def count(self, kind: str, resource: str, note: str) -> None:
         """One more note: `kind` is compared, agreed or unknown."""
@@ -60,34 +66,51 @@ def recorded_agreement(reader: LakeReader, window: Window, minor: int) -> Agreem
 def compare(walk: Walk) -> Agreement:
     """The notes on recorded requests against those that the labels and the configuration of the time give."""
     found = Agreement()
-    for met, rulings in walk.rulings():
+    for (cluster, audit_id, ts, _), alike in walk.plain():
+        place = cluster, audit_id, alike.subject.namespace
+        # A request that succeeded was not refused, and has no message.
+        _compare(found, ts, place, alike.resource, alike.rulings, alike.subject.notes, _replayed(alike.rulings, ""))
+    for met, rulings in walk.other_rulings():
         event = met.event
         recorded = annotations_of(event)
         if is_refused(event):
             recorded[REFUSED] = event.message
-        resource = event.resource.resource
-        if any(each.decision == "unknown" for each in rulings):
-            for note in recorded:
-                found.count("unknown", resource, note)
-            continue
-        replayed = _replayed(event, rulings)
-        for note in sorted({*recorded, *replayed}):
-            told = recorded.get(note), replayed.get(note)
-            found.count("compared", resource, note)
-            if told[0] == told[1]:
-                found.count("agreed", resource, note)
-            else:
-                found.disagreements.append(Disagreement(event.cluster, event.audit_id, event.namespace, note, *told))
+        namespace = event.name if (event.resource.group, event.resource.resource) == NAMESPACES else None
+        place = event.cluster, event.audit_id, event.namespace
+        _compare(found, event.ts, place, event.resource, rulings, recorded, _replayed(rulings, event.message, namespace))
     return found
 
 
-def _replayed(event: Event, rulings: Sequence[Ruling]) -> dict[str, str]:
+def _compare(
+    found: Agreement,
+    ts: datetime,
+    place: tuple[str, str, str],
+    resource: GroupVersionResource,
+    rulings: Sequence[Ruling],
+    recorded: Mapping[str, str],
+    replayed: Mapping[str, str],
+) -> None:
+    """Compare the notes on one request, by its time and place: in the log, and in the replay."""
+    if any(each.decision == "unknown" for each in rulings):
+        for note in recorded:
+            found.count("unknown", resource.resource, note)
+        return
+    for note in sorted({*recorded, *replayed}):
+        told = recorded.get(note), replayed.get(note)
+        found.count("compared", resource.resource, note)
+        if told[0] == told[1]:
+            found.count("agreed", resource.resource, note)
+        else:
+            found.by_time.append((ts, Disagreement(*place, note, *told)))
+
+
+def _replayed(rulings: Sequence[Ruling], message: str, namespace: str | None = None) -> dict[str, str]:
+    """The notes of a replay. `message` is that of the answer, and `namespace` the name of the namespace that the request wrote."""
     notes = {key: text for each in rulings for key, text in each.annotations}
     enforce = next(each for each in rulings if each.mode is Mode.ENFORCE)
     if enforce.decision == "deny":
         # The name in a refusal may have been made by the server.
-        before = event.message.partition(" is forbidden: ")[0]
+        before = message.partition(" is forbidden: ")[0]
         text = f'{before} is forbidden: violates PodSecurity "{enforce.policy}": {enforce.message}'
-        is_namespace = (event.resource.group, event.resource.resource) == NAMESPACES
-        notes[REFUSED] = f'Namespace "{event.name}" is invalid: {enforce.message}' if is_namespace else text
+        notes[REFUSED] = text if namespace is None else f'Namespace "{namespace}" is invalid: {enforce.message}'
     return notes

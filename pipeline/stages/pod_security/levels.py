@@ -6,14 +6,15 @@ Recorded Pods and templates are judged at both levels in one walk, and so are th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from queries import LakeReader
 
-from ...history.event import Event, decode_json
+from ...history.event import decode_json
 from ...history.kinds import by_resource
 from ...history.world import NAMESPACES
 from ...history.writes import asks_for_dry_run
@@ -25,11 +26,12 @@ from .checks.changes import CHANGES
 from .checks.table import Failed, Level, failed_checks
 from .configuration import Configuration
 from .given import Given
+from .lane import PodRulings
 from .policy import LATEST, PREFIX, LevelVersion, Mode, resolve
 from .reading import pod_of
 from .ruling import Ruling
 from .subject import NAMESPACES as NAMESPACE
-from .subject import RESOURCES, template_of
+from .subject import RESOURCES, Subject, template_of
 from .walk import Walk
 
 LEVELS = (Level.BASELINE, Level.RESTRICTED)
@@ -137,29 +139,50 @@ def levels_of(reader: LakeReader, configuration: Configuration | None, window: W
     def judged(met: Met) -> Sequence[Ruling]:
         return _UNJUDGED if met.event.resource.resource == NAMESPACE[1] else judge.rulings(met)
 
-    for met, rulings in walk.met(judged, _UNJUDGED):
+    for _, alike in walk.plain(judge, with_owners=True):
+        subject = alike.subject
+        found = seen.setdefault((subject.cluster, subject.namespace), _Seen())
+        _count(found, subject, alike.rulings, alike.resource, partial(_read_of, alike), owners)
+    for met, rulings in walk.others(judged, _UNJUDGED):
         if rulings:
-            place = met.event.cluster, met.event.namespace
-            _count(seen.setdefault(place, _Seen()), met, rulings, walk, owners)
+            event = met.event
+            found = seen.setdefault((event.cluster, event.namespace), _Seen())
+            # Nothing comes of a dry run, and of what was refused anyway.
+            if event.code >= 400 or asks_for_dry_run(event) is True:
+                found.counts["refused"] += 1
+            else:
+                _count(found, Subject.of(event), rulings, event.resource, partial(_metadata_of, walk, met), owners)
     _add_existing(reader, window, walk.configuration, minor, seen, owners)
     return sorted(_answers(reader, walk, walk.configuration, seen, owners))
 
 
-def _count(seen: _Seen, met: Met, rulings: Sequence[Ruling], walk: Walk, owners: dict[tuple[str, str, str], str]) -> None:
+def _read_of(alike: PodRulings) -> Mapping[str, Any]:
+    return alike.read.metadata
+
+
+def _metadata_of(walk: Walk, met: Met) -> Mapping[str, Any]:
+    """The metadata of the object in a request, with the name of the request where it has none."""
+    found = walk.pods.read(met).metadata
+    return found if found.get("name") else {**found, "name": met.event.name}
+
+
+def _count(
+    seen: _Seen,
+    subject: Subject,
+    rulings: Sequence[Ruling],
+    resource: GroupVersionResource,
+    metadata: Callable[[], Mapping[str, Any]],
+    owners: dict[tuple[str, str, str], str],
+) -> None:
     by_mode = {each.mode: each for each in rulings}
     told = by_mode[Mode.WARN]
-    # Nothing comes of a dry run, and of what was refused anyway.
-    if met.event.code >= 400 or asks_for_dry_run(met.event) is True:
-        seen.counts["refused"] += 1
-    elif told.decision == "unknown":
+    if told.decision == "unknown":
         seen.counts["unknown"] += 1
     elif told.decision == "nomatch":
         seen.counts["exempt"] += told.why.startswith("exempt")
     else:
         seen.counts["requests"] += 1
-        workload = _workload(
-            met.event.cluster, met.event.namespace, _kind(met.event.resource), walk.pods.read(met).metadata, met.event, owners
-        )
+        workload = _workload(subject.cluster, subject.namespace, _kind(resource), metadata(), owners)
         for level, mode in _MODE_OF.items():
             seen.add(level, workload, by_mode[mode].failed, 1, 0)
 
@@ -192,7 +215,7 @@ def _add_existing(
             continue
         found = seen.setdefault((cluster, namespace or ""), _Seen())
         found.counts["existing"] += 1
-        workload = _workload(cluster, namespace, kind, value.get("metadata") or {}, None, owners)
+        workload = _workload(cluster, namespace, kind, value.get("metadata") or {}, owners)
         for level in LEVELS:
             found.add(level, workload, failed_checks(pod, level, minor), 0, 1)
 
@@ -207,11 +230,10 @@ def _workload(
     namespace: str,
     kind: str,
     metadata: Mapping[str, Any],
-    event: Event | None,
     owners: dict[tuple[str, str, str], str],
 ) -> str:
     """The controlling owner of an object, else the object itself: `Kind/name`."""
-    own = f"{kind}/{metadata.get('name') or (event.name if event else '') or metadata.get('generateName') or ''}"
+    own = f"{kind}/{metadata.get('name') or metadata.get('generateName') or ''}"
     owner = next((each for each in metadata.get("ownerReferences") or () if each.get("controller")), None)
     if owner is None:
         return own
