@@ -21,6 +21,13 @@ _SCALAR: Any = None | bool | _Int64 | float | str
 # A projected decoder decodes values that are read as a whole down to this depth; deeper ones make it decode everything. The type of
 # such values doubles in size with each level.
 _DEPTH_MAX = 3
+
+
+# A map of which nothing is read but that it is one.
+class _Opaque(TypedDict):
+    pass
+
+
 # Every digit becomes 0, every other character a space: a number too long for int64 is then easy to find.
 _DIGITS = bytes(0x30 if 0x30 <= octet <= 0x39 else 0x20 for octet in range(256))
 _LONG_NUMBER = b"0" * len(str(INT_MAX))
@@ -87,7 +94,8 @@ def _part_of(reads: Reads) -> Any:
     if reads.whole:
         return Any
     fields = {name: _part_of(node) for name, node in reads.fields.items()}
-    maps = TypedDict("Part", fields, total=False) if reads.elements is None else dict[str, Any]  # type: ignore[operator]
+    is_shaped = reads.elements is None and not reads.keys
+    maps = TypedDict("Part", fields, total=False) if is_shaped else dict[str, Any]  # type: ignore[operator]
     if reads.members:
         return None | bool | int | float | str | maps | list[Any]
     if reads.elements is None:
@@ -97,6 +105,8 @@ def _part_of(reads: Reads) -> Any:
 
 def _type_of(reads: Reads) -> Any:
     """The type that decodes exactly the read parts."""
+    if reads.keys and not (reads.whole or reads.members or reads.elements or reads.fields):
+        return _SCALAR | dict[str, _SCALAR | _Opaque]
     if reads.whole or (reads.elements is not None and (reads.fields or reads.members)) or not (reads.elements or reads.fields):
         return _json(_DEPTH_MAX)
     if reads.elements is not None:

@@ -25,13 +25,15 @@ class Reads:
     """The reads of one value, in addition to its presence and kind.
 
     `whole` means everything. `fields` are keys of a map. `elements` are the reads of each element by a visit of a list; a visit of
-    a map reads every key too. `members` says that a list is searched for a value.
+    a map reads every key too. `members` says that a list is searched for a value. `keys` says that all keys of a map are read, and
+    which kind of value each has; no expression does, but rules that are not written in CEL.
     """
 
     whole: bool = False
     members: bool = False
     elements: Reads | None = None
     fields: dict[str, Reads] = field(default_factory=dict)
+    keys: bool = False
 
     def at(self, name: str) -> Reads:
         """The node of a field."""
@@ -47,6 +49,7 @@ class Reads:
         """Adds the reads of the other."""
         self.whole = self.whole or other.whole
         self.members = self.members or other.members
+        self.keys = self.keys or other.keys
         if other.elements is not None:
             self.each().merge(other.elements)
         for name, node in other.fields.items():
@@ -56,13 +59,13 @@ class Reads:
     def shape(self) -> tuple[object, ...]:
         """A value that is equal for equal reads, whatever the order in which they were found."""
         fields = tuple((name, self.fields[name].shape) for name in sorted(self.fields))
-        return self.whole, self.members, self.elements.shape if self.elements is not None else None, fields
+        return self.whole, self.members, self.keys, self.elements.shape if self.elements is not None else None, fields
 
     def covers(self, other: Reads) -> bool:
         """Whether everything that the other reads is read here too."""
         if self.whole:
             return True
-        if other.whole or (other.members and not self.members):
+        if other.whole or (other.members and not self.members) or (other.keys and not self.keys):
             return False
         if other.elements is not None and (self.elements is None or not self.elements.covers(other.elements)):
             return False
@@ -77,7 +80,7 @@ class Reads:
                 return value
             return [] if self.elements is None else [self.elements.project(each) for each in value]
         if value.__class__ is dict:
-            if self.elements is not None:
+            if self.elements is not None or self.keys:
                 return value
             return {name: node.project(value[name]) for name, node in self.fields.items() if name in value}
         return value

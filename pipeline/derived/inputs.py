@@ -61,7 +61,7 @@ _ROWS_MAX = 50_000
 # Readers read whole row groups. Only objects are read as a dictionary; for other columns zstd alone makes smaller files.
 _WRITING: Any = {"compression": "zstd", "write_statistics": False, "use_dictionary": ["object"]}
 
-Document: TypeAlias = tuple[bool, bool, "Document | None", dict[str, "Document"]]
+Document: TypeAlias = tuple[bool, bool, bool, "Document | None", dict[str, "Document"]]
 
 
 class Class(NamedTuple):
@@ -166,12 +166,12 @@ def _covers(document: Any, reads: Reads) -> bool:
 def document_of(reads: Reads) -> Document:
     """The reads as JSON values."""
     fields = {name: document_of(reads.fields[name]) for name in sorted(reads.fields)}
-    return reads.whole, reads.members, document_of(reads.elements) if reads.elements is not None else None, fields
+    return reads.whole, reads.members, reads.keys, document_of(reads.elements) if reads.elements is not None else None, fields
 
 
 def _read_document(document: Any) -> Reads:
-    whole, members, elements, fields = document
-    found = Reads(whole, members, None if elements is None else _read_document(elements))
+    whole, members, keys, elements, fields = document
+    found = Reads(whole, members, None if elements is None else _read_document(elements), keys=keys)
     found.fields = {name: _read_document(each) for name, each in fields.items()}
     return found
 

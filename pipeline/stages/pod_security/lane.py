@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from ...authorization import AuthorizeUser
 from ...cel.readset import Reads, ReadSet
 from ...history.event import Event
@@ -16,13 +18,15 @@ from ...runs.verdict import Row
 from ...world import World
 from .checks.app_armor import ANNOTATION as APP_ARMOR
 from .checks.host import HOOKS
+from .checks.pod import Pod
 from .checks.volumes import ALLOWED
 from .judging import Judge
 from .reading import Read, read_plain
 from .ruling import Ruling, row_of
 from .subject import NAMESPACES, PODS, RESOURCES, Subject, Told, own_notes, template_of, template_path
 
-_OF_POD = ("hostNetwork", "hostPID", "hostIPC", "hostUsers", "securityContext", "os", "runtimeClassName", "volumes")
+_encode = msgspec.json.Encoder().encode
+_OF_POD = ("hostNetwork", "hostPID", "hostIPC", "hostUsers", "securityContext", "os", "runtimeClassName")
 _OF_CONTAINER = ("name", "securityContext", "ports")
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 _ANNOTATIONS = (APP_ARMOR, "seccomp.security.alpha.kubernetes.io/", "container.seccomp.security.alpha.kubernetes.io/")
@@ -46,6 +50,7 @@ class PodJudge:
         """`is_about`: whether a user asks about a namespace. `with_owners`: names and owners of objects decide, too."""
         self._judge = judge
         self._is_about = is_about
+        self._pods: dict[bytes, Pod] = {}
         self._with_owners = with_owners
 
     def lane(self, name: LaneName) -> Lane | None:
@@ -73,6 +78,7 @@ class PodJudge:
         spec = seen.at("spec")
         for name in _OF_POD:
             spec.at(name).whole = True
+        spec.at("volumes").each().keys = True
         for kind in _CONTAINERS:
             _read_container(spec.at(kind).each())
         return root
@@ -93,6 +99,9 @@ class PodJudge:
         subject = Subject(request.cluster, request.namespace, request.ts, request.user.username, notes, place == PODS)
         try:
             read = read_plain(request.resource, value, self._judge.minor)
+            # Equal Pods of many names and owners are one, which is checked once.
+            text = _encode([read.pod.annotations, read.pod.spec])
+            read = read._replace(pod=self._pods.setdefault(text, read.pod))
             rulings = self._judge.of_plain(subject, read)
         except UNFIT:
             return None

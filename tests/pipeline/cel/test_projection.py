@@ -87,7 +87,7 @@ def _reads(draw: st.DrawFn, depth: int = 3) -> Reads:
         return Reads(whole=draw(st.booleans()))
     elements = draw(_reads(depth - 1)) if draw(st.booleans()) else None
     fields = {name: draw(_reads(depth - 1)) for name in draw(st.sets(_TEXTS, max_size=2))}
-    return Reads(draw(st.integers(0, 5)) == 0, draw(st.booleans()), elements, fields)
+    return Reads(draw(st.integers(0, 5)) == 0, draw(st.booleans()), elements, fields, draw(st.booleans()))
 
 
 @given(st.dictionaries(_TEXTS, _reads(2), max_size=2), st.dictionaries(_TEXTS, _VALUES, max_size=3))

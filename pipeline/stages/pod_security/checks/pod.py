@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -41,6 +41,8 @@ class Pod:
 
     annotations: Mapping[str, str]
     spec: Json
+    # What fails, by the checks that were asked: see table.py.
+    known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def containers(self) -> Sequence[Part]:

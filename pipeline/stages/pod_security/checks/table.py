@@ -110,4 +110,8 @@ def rules_of(level: Level, minor: int) -> Sequence[tuple[str, Rule]]:
 
 def failed_checks(pod: Pod, level: Level, minor: int) -> list[Failed]:
     """The checks that a Pod fails, by the rules of one minor version of the Pod Security Standards."""
-    return [Failed(name, found) for name, rule in rules_of(level, minor) if (found := rule(pod)) is not None]
+    if (level, minor) not in pod.known:
+        rules = rules_of(level, minor)
+        pod.known[level, minor] = [Failed(name, found) for name, rule in rules if (found := rule(pod)) is not None]
+    failed: list[Failed] = pod.known[level, minor]
+    return failed
