@@ -43,6 +43,7 @@ class Judge:
         self._is_given = is_given
         self._minor = minor
         self._annotated = annotated
+        self._resolved: dict[tuple[tuple[str, str], ...], Resolved] = {}
 
     def rulings(self, met: Met) -> Sequence[Ruling]:
         """The rulings on one request, one per mode."""
@@ -77,7 +78,13 @@ class Judge:
     def resolved(self, subject: Subject) -> Resolved | Unknown:
         """The policy in force for a request."""
         labels = self._labels.at(subject.cluster, subject.namespace, subject.ts)
-        return labels if isinstance(labels, Unknown) else resolve(labels.value, self._configuration.defaults)
+        if isinstance(labels, Unknown):
+            return labels
+        # Few labels are distinct.
+        key = tuple(sorted(labels.value.items()))
+        if key not in self._resolved:
+            self._resolved[key] = resolve(labels.value, self._configuration.defaults)
+        return self._resolved[key]
 
     def _decided(self, subject: Subject, resolved: Resolved | Unknown, modes: Modes, read: Callable[[], Read]) -> Sequence[Ruling]:
         exempt = self._exempt(subject)

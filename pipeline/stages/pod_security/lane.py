@@ -47,7 +47,10 @@ class PodJudge:
     """See RecordJudge: it judges the creation of Pods, and writes of controllers."""
 
     def __init__(self, judge: Judge, is_about: Callable[[str], bool], *, with_owners: bool = False) -> None:
-        """`is_about`: whether a user asks about a namespace. `with_owners`: names and owners of objects decide, too."""
+        """`is_about`: whether a user asks about a namespace.
+
+        `with_owners`: the owner of an object decides, too, or its name where it has none; and no rows are made.
+        """
         self._judge = judge
         self._is_about = is_about
         self._pods: dict[bytes, Pod] = {}
@@ -60,7 +63,7 @@ class PodJudge:
             return None
         if name.verb not in ("create", "update", "patch"):
             return None
-        return _PodLane(name, ReadSet(self._reads(*place)), False, ("annotations",))
+        return _PodLane(name, ReadSet(self._reads(*place)), is_pod=place == PODS)
 
     def _reads(self, group: str, resource: str) -> Reads:
         root = Reads()
@@ -106,7 +109,8 @@ class PodJudge:
         except UNFIT:
             return None
         told = Told(row["code"], notes, False)
-        rows = [row_of(each, told, is_asked=self._is_about(request.namespace)) for each in rulings]
+        is_asked = self._is_about(request.namespace)
+        rows = [] if self._with_owners else [row_of(each, told, is_asked=is_asked) for each in rulings]
         return PodRulings(rows, rulings, subject, read, request.resource)
 
     def answer(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[Row]:
@@ -125,15 +129,27 @@ class PodJudge:
 class _PodLane(Lane):
     """A lane that leaves out what no check objects to, and what differs from Pod to Pod: volumes of allowed types, say."""
 
+    def __init__(self, name: LaneName, reads: ReadSet, *, is_pod: bool) -> None:
+        super().__init__(name, reads, False, ("annotations",))
+        self._is_pod = is_pod
+
     def value(self, response: str) -> Object | None:
         """See Lane."""
         found = super().value(response)
         try:
             if found is not None and (template := template_of(self._resource, found)) is not None:
                 _cut(template)
+            # Nobody is owned by a Pod, so that its name says no more than its owner does.
+            if found is not None and self._is_pod and any(map(_is_controller, found["metadata"].get("ownerReferences") or ())):
+                found["metadata"].pop("name", None)
+                found["metadata"].pop("generateName", None)
         except UNFIT:
             return None
         return found
+
+
+def _is_controller(owner: Object) -> bool:
+    return bool(owner.get("controller"))
 
 
 def _cut(template: Object) -> None:
