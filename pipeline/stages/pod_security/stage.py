@@ -26,7 +26,7 @@ from .subject import Told
 from .walk import Walk
 
 # A part with fewer requests is not worth its reading of their history.
-_REQUESTS_MIN = 5_000
+_REQUESTS_MIN = 10_000
 
 
 class PodSecurity(GroupedStage[Given]):
