@@ -107,6 +107,19 @@ class RecordedRbac:
                     found.add(key.name)
         return frozenset(found)
 
+    def named(self, cluster: str) -> frozenset[tuple[str, str]]:
+        """The (group, resource) of which some role, in any version, allows some names only; as rules write them, `*` among them."""
+        found: set[tuple[str, str]] = set()
+        for resource in ("roles", "clusterroles"):
+            for keys in self._keys_of(cluster, resource).values():
+                for key in keys:
+                    for version in self._history.versions.timeline(key):
+                        value = self._value(self._history.object_of(version), rules_from_object)
+                        rules = value.value if isinstance(value, Known) else None
+                        for rule in rules or ():
+                            found.update((group, each) for group in rule.groups for each in rule.resources if rule.names)
+        return frozenset(found)
+
     def namespaces(self, cluster: str) -> Iterable[str]:
         """The namespaces that have RoleBindings at any time."""
         return self._keys_of(cluster, "rolebindings")

@@ -113,12 +113,27 @@ def event_row(asked: Mapping[str, Any], bodies: Mapping[str, Row], ts: datetime 
     }
 
 
-def passes_sql(is_only: bool, is_name_blind: bool) -> str:
+# No recorded role allows only some names of the resource. Redaction may have replaced a name.
+NAME_BLIND = "redacted = '' AND " + statement("name_blind")
+
+
+def passes_sql(is_only: bool, is_name_blind: bool | str, *, with_creates: bool = False) -> str:
     """The SQL of the passes: see sql/passes.sql.
 
-    `is_only`: the files replace all roles. `is_name_blind`: no outcome depends on the name of an object.
+    `is_only`: the files replace all roles. `is_name_blind`: no outcome depends on the name of an object; or a condition for that.
     """
-    return statement("passes").replace("$is_only", str(is_only)).replace("$is_name_blind", str(is_name_blind))
+    given = {"$is_only": str(is_only), "$is_name_blind": f"({is_name_blind})", "$with_creates": str(with_creates)}
+    found = statement("passes")
+    for name, value in given.items():
+        found = found.replace(name, value)
+    return found
+
+
+def register_named(reader: LakeReader, named: Mapping[str, Iterable[tuple[str, str]]]) -> None:
+    """Make the resources known to the reader's SQL of which roles allow some names only, as a table `rbac_named`: by cluster."""
+    rows = [(cluster, group, resource) for cluster, found in named.items() for group, resource in sorted(found)]
+    columns = [pa.array([row[at] for row in rows], pa.string()) for at in range(3)]
+    reader.put_table("rbac_named", pa.Table.from_arrays(columns, names=["cluster", "api_group", "resource"]))
 
 
 def register_moments(reader: LakeReader, moments: Mapping[str, Iterable[datetime]]) -> None:

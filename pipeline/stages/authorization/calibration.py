@@ -28,7 +28,7 @@ from ...history.event import Event, decode_json, effective_user
 from ...history.fit import is_fit
 from ...history.world import LogHistory
 from ...request import UserInfo
-from .asked import bodies_asked, event_row, gather_asked, passes_sql, register_moments, register_settled
+from .asked import NAME_BLIND, bodies_asked, event_row, gather_asked, passes_sql, register_moments, register_named, register_settled
 from .needs import Ask, Need, NeedKind, meet
 from .node_graph import NodeGraph
 from .questions import identity_of, needs_of, refusal_of
@@ -141,7 +141,9 @@ def _requests(
     moments = {cluster: rbac.moments(cluster) for cluster in clusters}
     register_moments(reader, moments)
     register_settled(reader, ())
-    reader.connection.execute(f"CREATE OR REPLACE TEMP TABLE passes AS {passes_sql(is_only=False, is_name_blind=False)}")
+    register_named(reader, {cluster: rbac.named(cluster) for cluster in clusters})
+    passes = passes_sql(is_only=False, is_name_blind=NAME_BLIND, with_creates=True)
+    reader.connection.execute(f"CREATE OR REPLACE TEMP TABLE passes AS {passes}")
     bodies, graph = bodies_asked(reader), NodeGraph(reader)
     opinions: dict[RbacAt, Opinions] = {}
     for row in list(_rows(reader, statement("questions"))):  # the graph asks the lake in between

@@ -70,7 +70,8 @@ SELECT
     -- The same question about no name in particular, where the URL has one; authorizers do not see the version. A Namespace is in the
     -- namespace of its own name.
     CASE
-        WHEN coalesce(chosen.name, '') <> '' AND list_position(['get', 'update', 'patch', 'delete'], verb) > 0
+        WHEN coalesce(chosen.name, '') <> ''
+            AND (list_position(['get', 'update', 'patch', 'delete'], verb) > 0 OR (verb = 'create' AND coalesce(subresource, '') <> ''))
             AND coalesce(resource, 'namespaces') <> 'namespaces' AND NOT is_referred
         THEN CASE WHEN coalesce(api_group, '') = '' THEN '/api/v1' ELSE '/apis/' || api_group || '/v1' END
             || CASE WHEN coalesce(chosen.namespace, '') = '' THEN '' ELSE '/namespaces/' || chosen.namespace END

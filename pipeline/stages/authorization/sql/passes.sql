@@ -1,6 +1,7 @@
 -- one row per request of the table `asked`, as a pass of the stage, with its question
 -- epoch: counts the changes of roles and bindings before the request, from the table `rbac_moments`; -1 where these do not matter
--- is_nameless: whether requests that differ only in the name of their object have this one question
+-- is_nameless: whether requests that differ only in the name of their object have this one question; $with_creates: also creates of a
+-- subresource, which verdicts word by the name
 --
 -- An allowance by a binding that the files do not change stands at any time: `settled_reasons` lists these. Files that replace all
 -- do not depend on the roles of the time. Neither holds for requests that need further permissions.
@@ -20,7 +21,8 @@ named AS (
     SELECT
         *,
         is_single AND (is_settled OR $is_only) AS is_timeless,
-        is_single AND (is_settled OR $is_name_blind) AND nameless_uri <> '' AS is_nameless
+        is_single AND (is_settled OR $is_name_blind) AND nameless_uri <> ''
+            AND (verb <> 'create' OR $with_creates) AS is_nameless
     FROM sorted
 )
 SELECT
