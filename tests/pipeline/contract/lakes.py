@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,8 +67,53 @@ def made(
 
 def log_lines() -> list[bytes]:
     """The part of the bundled log that the contract takes."""
-    lines = zstandard.ZstdDecompressor().stream_reader(LOG.read_bytes()).read().splitlines()
+    lines = _bundled()
     return list(dict.fromkeys([*(line for line in lines if any(word in line for word in WHOLE)), *lines[::ONE_IN]]))
+
+
+def _bundled() -> list[bytes]:
+    return zstandard.ZstdDecompressor().stream_reader(LOG.read_bytes()).read().splitlines()
+
+
+def odd_lines() -> list[bytes]:
+    """Writes of new objects as a stranger may send them: a dry run, bodies that are none, nest too deep, or lack values."""
+    odd: list[bytes] = []
+    found: dict[str, bytes] = {}
+    for line in _bundled():
+        event = json.loads(line)
+        asked, answer = event.get("objectRef") or {}, event.get("responseObject")
+        if event["verb"] == "create" and not asked.get("subresource") and isinstance(answer, dict) and "spec" in answer:
+            found.setdefault(asked["resource"], line)
+    for resource in ("pods", "deployments", "widgets"):
+        for what, change in _ODD.items():
+            event = json.loads(found[resource])
+            name = f"odd-{what}"
+            event["auditID"] = f"{event['auditID']}-{what}"
+            event["objectRef"]["name"] = event["responseObject"].setdefault("metadata", {})["name"] = name
+            change(event)
+            odd.append(json.dumps(event).replace(_DEEP, "[" * _LEVELS + "]" * _LEVELS).encode())
+    return odd
+
+
+_DEEP, _LEVELS = '"too deep"', 3_000
+
+
+def _dry_run(event: dict[str, Any]) -> None:
+    event["requestURI"] += ("&" if "?" in event["requestURI"] else "?") + "dryRun=All"
+
+
+def _taken_out(event: dict[str, Any]) -> None:
+    event["responseObject"]["spec"] = event["requestObject"]["spec"] = "REDACTED"
+    event.setdefault("annotations", {})["authorization.k8s.io/reason"] = "REDACTED"
+
+
+_ODD: dict[str, Callable[[dict[str, Any]], None]] = {
+    "dry-run": _dry_run,
+    "text": lambda event: event.update(responseObject="none", requestObject=[]),
+    "types": lambda event: event["responseObject"].update(spec=[3], metadata={"name": 4, "labels": "x"}),
+    "deep": lambda event: event["responseObject"].update(spec={"template": "too deep"}),
+    "taken-out": _taken_out,
+}
 
 
 def lake_of(pieces: list[list[bytes]], folder: Path) -> Path:

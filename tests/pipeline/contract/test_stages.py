@@ -17,6 +17,7 @@ import pytest
 
 from ingest.lake import Lake
 from ingest.maintain import compact, remove_retired
+from ingest.sources.files import ingest_files
 from pipeline.manifests.files import manifests_of, texts_of
 from pipeline.runs import RunStore
 from pipeline.runs.export import export
@@ -27,7 +28,7 @@ from pipeline.stages.stage import Asked
 from queries import open_lake
 
 from .drivers import KILLED, drive, order
-from .lakes import CONTRACT, MANIFESTS, NAMES, PART_EVENTS, Made, lake_of, log_lines, made
+from .lakes import CONTRACT, MANIFESTS, NAMES, PART_EVENTS, Made, lake_of, log_lines, made, odd_lines
 
 PIECES = 8
 AFTER_ALL = datetime(2030, 1, 1, tzinfo=UTC).timestamp()
@@ -107,6 +108,31 @@ def layouts(log: list[bytes], lake: Path, tmp_path_factory: pytest.TempPathFacto
 @pytest.mark.parametrize("name", NAMES)
 def test_how_events_lie_in_files_changes_no_row(name: str, layout: str, layouts: dict[str, Path], runs: dict[str, Made]) -> None:
     assert made(name, layouts[layout]).table.equals(runs[name].table)
+
+
+@pytest.fixture(scope="module")
+def with_odd(log: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake that also has odd requests: dry runs, and bodies of all sorts."""
+    return lake_of([log, odd_lines()], tmp_path_factory.mktemp("odd"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_odd_requests_end_no_run_and_change_no_verdict_on_others(name: str, with_odd: Path, runs: dict[str, Made]) -> None:
+    table = made(name, with_odd).table
+    is_odd = pc.match_substring_regex(table["audit_id"], "-(dry-run|text|types|deep|taken-out)$")
+    assert table.filter(pc.invert(is_odd)).equals(runs[name].table)
+    if name not in ("schema", "webhooks", "mutating"):
+        assert pc.sum(is_odd).as_py() > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_after_later_events_is_that_of_a_new_lake(name: str, own: Path, with_odd: Path) -> None:
+    made(name, own)
+    file = own.parent / "odd.jsonl"
+    file.write_bytes(b"\n".join(odd_lines()) + b"\n")
+    with closing(Lake.open(own)) as found:
+        ingest_files(found, [file], "demo", 1.0)
+    assert made(name, own).table.equals(made(name, with_odd).table)
 
 
 @pytest.fixture(scope="module")
