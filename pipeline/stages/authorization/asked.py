@@ -130,7 +130,7 @@ def passes_sql(is_only: bool, is_name_blind: bool | str, *, with_creates: bool =
 
 
 def register_named(reader: LakeReader, named: Mapping[str, Iterable[tuple[str, str]]]) -> None:
-    """Make the resources known to the reader's SQL of which roles allow some names only, as a table `rbac_named`: by cluster."""
+    """Make known to the reader's SQL, as a table `rbac_named`, the resources whose names some roles tell apart: by cluster."""
     rows = [(cluster, group, resource) for cluster, found in named.items() for group, resource in sorted(found)]
     columns = [pa.array([row[at] for row in rows], pa.string()) for at in range(3)]
     reader.put_table("rbac_named", pa.Table.from_arrays(columns, names=["cluster", "api_group", "resource"]))

@@ -7,7 +7,7 @@ server names any one of several allowing bindings, so its reason must be one of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -35,6 +35,7 @@ from .questions import identity_of, needs_of, refusal_of
 from .sql import statement
 
 _BATCH_ROWS = 4096
+_NAMES = "SELECT audit_id, any_value(name) FROM events WHERE list_contains($ids, audit_id) AND name IS NOT NULL GROUP BY audit_id"
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 # What the Node authorizer answers to a question because of what the log shows of nodes; None where that is unknown.
 _OfNode: TypeAlias = Callable[[Ask], Answer | None]
@@ -146,6 +147,7 @@ def _requests(
     reader.connection.execute(f"CREATE OR REPLACE TEMP TABLE passes AS {passes}")
     bodies, graph = bodies_asked(reader), NodeGraph(reader)
     opinions: dict[RbacAt, Opinions] = {}
+    nameless: list[Compared] = []
     for row in list(_rows(reader, statement("questions"))):  # the graph asks the lake in between
         question = row["question"]
         full = event_row(question, bodies, row["first_ts"], row["example"])
@@ -158,7 +160,21 @@ def _requests(
         chain = others.get(event.cluster, OtherAuthorizers.ANY)
         of_node = partial(graph.answer, event.cluster, others=chain, times=row["times"] or ())
         for found in _needs(event, needs, at, opinions[at], chain, of_node):
-            yield found._replace(requests=row["requests"], first_ts=row["first_ts"], audit_id=row["example"])
+            told = found._replace(requests=row["requests"], first_ts=row["first_ts"], audit_id=row["example"])
+            if question["is_nameless"] and not told.agrees:
+                nameless.append(told)
+            else:
+                yield told
+    yield from _with_names(reader, nameless)
+
+
+def _with_names(reader: LakeReader, nameless: Sequence[Compared]) -> Iterator[Compared]:
+    """Disagreements about requests of several names, each with the name in its example."""
+    ids = [each.audit_id for each in nameless]
+    names = dict(reader.connection.execute(_NAMES, {"ids": ids}).fetchall()) if ids else {}
+    for each in nameless:
+        is_named = each.asked.endswith(("/-", " -")) and each.audit_id in names
+        yield each._replace(asked=f"{each.asked[:-1]}{names[each.audit_id]}") if is_named else each
 
 
 def _rows(reader: LakeReader, query: str, parameters: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:

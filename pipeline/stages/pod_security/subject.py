@@ -93,7 +93,7 @@ class Subject(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What the log tells of the answer to a request: its code, the notes of the plugin, and whether this refused it."""
+    """What the log says of an answer: its code, the notes of the plugin, and whether this refused the request."""
 
     code: int
     notes: Mapping[str, str]

@@ -207,6 +207,34 @@ def test_a_decision_or_a_reason_that_the_roles_do_not_give_is_a_disagreement(tmp
     ]
 
 
+def test_names_are_told_apart_where_a_role_names_them(tmp_path: Path) -> None:
+    """Carl may read the pod web alone; the log says that he read another one as well."""
+    named = {"rules": [{**SEE["rules"][0], "resourceNames": ["web"]}]}
+    by_name = 'RBAC: allowed by ClusterRoleBinding "named" of ClusterRole "named" to User "carl"'
+    other = PODS.replace("web", "other")
+    asked = [(10, "carl", PODS, by_name), (11, "carl", other, by_name)]
+    read = [event(number, user, "get", uri, reason, objectRef=_pod(uri)) for number, user, uri, reason in asked]
+    roles = [written(3, "ClusterRole", "named", named), written(4, "ClusterRoleBinding", "named", binding_of("named", "carl"))]
+    found = agreement(tmp_path, [*roles, *read])
+    assert [(each.audit_id, each.recorded, each.replayed) for each in found.disagreements()] == [
+        ("id-11", Decided.ALLOW, Decided.FORBID)
+    ]
+
+
+def test_names_count_together_where_no_role_names_them(tmp_path: Path) -> None:
+    other = PODS.replace("web", "other")
+    asked = [(10, "ann", PODS), (11, "ann", other), (12, "bob", other), (13, "bob", PODS)]
+    read = [event(number, user, "get", uri, BY_ALL, objectRef=_pod(uri)) for number, user, uri in asked]
+    found = {each.user: each for each in agreement(tmp_path, read).compared if each.need == "request"}
+    assert (found["ann"].requests, found["ann"].agrees) == (2, True)
+    # A disagreement shows an example, with its name.
+    assert (found["bob"].requests, found["bob"].agrees, found["bob"].asked) == (2, False, "get pods shop/other")
+
+
+def _pod(uri: str) -> Object:
+    return {"resource": "pods", "namespace": "shop", "apiVersion": "v1", "name": uri.rpartition("/")[2]}
+
+
 @pytest.mark.parametrize(
     ("reason", "agrees"),
     [
