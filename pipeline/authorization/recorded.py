@@ -108,7 +108,7 @@ class RecordedRbac:
         return frozenset(found)
 
     def named(self, cluster: str) -> frozenset[tuple[str, str]]:
-        """The (group, resource) of which some role, in any version, allows some names only; as rules write them, `*` among them."""
+        """Each (group, resource) that a role, in any version, allows for some names only. Rules may write `*` for either."""
         found: set[tuple[str, str]] = set()
         for resource in ("roles", "clusterroles"):
             for keys in self._keys_of(cluster, resource).values():

@@ -23,7 +23,7 @@ _SCALAR: Any = None | bool | _Int64 | float | str
 _DEPTH_MAX = 3
 
 
-# A map of which nothing is read but that it is one.
+# A map whose content is not read.
 class _Opaque(TypedDict):
     pass
 

@@ -25,7 +25,7 @@ from ..runs.verdict import Verdict
 from ..world import World
 from .cost_figures import Book, PolicyCost
 from .plan import ReplayPlan
-from .policies import OfPolicies, Policies
+from .policies import Policies
 from .tasks import walk_all
 from .worker import Replayer
 
@@ -44,7 +44,7 @@ class _Rows(list[PolicyVerdict]):
         self.costs = costs
 
 
-class _Costed(OfPolicies):
+class _Costed(Policies):
     """Policies whose costs are counted next to their verdicts; see Policies."""
 
     def __init__(self, policies: Policies) -> None:

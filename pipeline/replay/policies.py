@@ -49,9 +49,6 @@ IN_FLIGHT = "the policy or a binding of it was changed just before, and either v
 _Versions: TypeAlias = Sequence[Policy | Binding | Unknown | None]
 
 
-_NO_ROW: Mapping[str, Any] = {}
-
-
 class Policies(RecordJudge[PolicyVerdict], Protocol):
     """The policies of a replay."""
 
@@ -63,15 +60,6 @@ class Policies(RecordJudge[PolicyVerdict], Protocol):
     def met_by(self, request: AdmissionRequest) -> Sequence[CompiledSet]:
         """The policies that one request met. A policy with several versions that may have been in force has sets of its own."""
         ...
-
-
-class OfPolicies:
-    """What is common to all policies as a judge."""
-
-    @property
-    def considered(self) -> CompiledSet:
-        """See Policies."""
-        raise NotImplementedError
 
     def lane(self, name: LaneName) -> Lane | None:
         """See RecordJudge."""
@@ -86,7 +74,7 @@ class OfPolicies:
         return any(verdict.decision is Decision.UNKNOWN for verdict in verdicts)
 
 
-class GivenPolicies(OfPolicies):
+class GivenPolicies(Policies):
     """The same policies for every request."""
 
     def __init__(self, considered: CompiledSet) -> None:
@@ -107,7 +95,7 @@ class GivenPolicies(OfPolicies):
         return [GivenPolicies(CompiledSet([entry], every.given, every.memory)) for entry in every.entries]
 
     def answer_alike(
-        self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, row: Mapping[str, Any] = _NO_ROW
+        self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, row: Mapping[str, Any]
     ) -> Sequence[PolicyVerdict]:
         """See RecordJudge."""
         return evaluate_request(self._considered, request, world, authorize)
@@ -124,7 +112,7 @@ class _InForce(NamedTuple):
     together: CompiledSet | None
 
 
-class RecordedPolicies(RecordedRules[Policy | Binding], OfPolicies):
+class RecordedPolicies(RecordedRules[Policy | Binding], Policies):
     """The policies that were bound at each moment, from the log and snapshots.
 
     A change is in force some time after it was written. For a request in between every version is tried; if their verdicts differ,
@@ -163,7 +151,7 @@ class RecordedPolicies(RecordedRules[Policy | Binding], OfPolicies):
         return (in_force.together,) if in_force.together is not None else tuple(chain.from_iterable(in_force.variants))
 
     def answer_alike(
-        self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, row: Mapping[str, Any] = _NO_ROW
+        self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, row: Mapping[str, Any]
     ) -> Sequence[PolicyVerdict] | None:
         """See Policies. Verdicts that a request's own answer may settle are left to `answer`."""
         in_force = self._in_force(request)

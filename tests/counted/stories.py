@@ -148,7 +148,7 @@ class Scene:
 
     def filled(self, text: str) -> str:
         """The words of a line with the paths and names of this scene."""
-        # The first run is the one of the story's own manifests; pages replay what is in force, too.
+        # Pages replay what is in force, too. A story replays its own manifests before that.
         plans = (self.lake / "runs").glob("*/plan.json")
         first = min(plans, key=lambda path: path.stat().st_mtime_ns, default=Path()).parent.name
         return text.format(

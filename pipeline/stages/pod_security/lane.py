@@ -30,6 +30,8 @@ _OF_POD = ("hostNetwork", "hostPID", "hostIPC", "hostUsers", "securityContext", 
 _OF_CONTAINER = ("name", "securityContext", "ports")
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 _ANNOTATIONS = (APP_ARMOR, "seccomp.security.alpha.kubernetes.io/", "container.seccomp.security.alpha.kubernetes.io/")
+# Distinct Pods that are kept; above it they are checked again.
+_PODS_MAX = 50_000
 _OF_OWNER = ("kind", "name", "controller")
 
 
@@ -93,7 +95,7 @@ class PodJudge:
     def answer_alike(
         self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, row: Mapping[str, Any]
     ) -> PodRulings | None:
-        """See RecordJudge. A body of an odd type is left to the walk over single requests, which says what is wrong with it."""
+        """See RecordJudge. The walk over single requests judges a body of an odd type, and says what is wrong with it."""
         value = request.object.value if isinstance(request.object, Known) else None
         if value is None or not is_fit(value):
             return None
@@ -102,9 +104,7 @@ class PodJudge:
         subject = Subject(request.cluster, request.namespace, request.ts, request.user.username, notes, place == PODS)
         try:
             read = read_plain(request.resource, value, self._judge.minor)
-            # Equal Pods of many names and owners are one, which is checked once.
-            text = _encode([read.pod.annotations, read.pod.spec])
-            read = read._replace(pod=self._pods.setdefault(text, read.pod))
+            read = read._replace(pod=self._same(read.pod))
             rulings = self._judge.of_plain(subject, read)
         except UNFIT:
             return None
@@ -112,6 +112,12 @@ class PodJudge:
         is_asked = self._is_about(request.namespace)
         rows = [] if self._with_owners else [row_of(each, told, is_asked=is_asked) for each in rulings]
         return PodRulings(rows, rulings, subject, read, request.resource)
+
+    def _same(self, pod: Pod) -> Pod:
+        """An equal Pod that was met before: objects of many names and owners have it, and it is checked once."""
+        if len(self._pods) > _PODS_MAX:
+            self._pods.clear()
+        return self._pods.setdefault(_encode([pod.annotations, pod.spec]), pod)
 
     def answer(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[Row]:
         """See RecordJudge: single requests are met with their history."""
