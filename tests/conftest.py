@@ -25,7 +25,7 @@ from ingest.sources.snapshot import ingest_snapshot
 from pipeline import load_policy_set, plan_replay, plan_replay_from_log, run_replay
 from queries import open_lake
 from tests import left_open
-from tests.sharing import STRETCHED_DELAY, shared_folder, shared_lake
+from tests.sharing import STRETCHED_DELAY, only_read, shared_folder, shared_lake, written
 from tests.storage import Storage, running_storage
 
 # The width of a terminal, which pytest-xdist gives to its workers, and a file of the user's own change what commands print.
@@ -129,6 +129,14 @@ def closed_databases() -> Iterator[None]:
         pytest.fail("\n".join(found))
 
 
+@pytest.fixture(autouse=True)
+def lakes_only_read() -> Iterator[None]:
+    """A test that keeps a run in a lake of all tests is named, on whichever process it runs."""
+    yield
+    if found := written():
+        pytest.fail(f"the test kept a run in {', '.join(map(str, found))}; let it copy the lake")
+
+
 @pytest.fixture(scope="session")
 def demo_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A lake of the bundled log with its own times, and the snapshot from before its first policy. Tests only read it."""
@@ -139,7 +147,7 @@ def demo_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ingest_snapshot(lake, [DATA / "snapshot"], "demo", datetime(2026, 11, 21, 3, 24, 34, 88216, tzinfo=UTC))
         lake.close()
 
-    return shared_lake(tmp_path_factory, "demo", make)
+    return only_read(shared_lake(tmp_path_factory, "demo", make))
 
 
 @pytest.fixture(scope="session")
@@ -155,7 +163,7 @@ def calibrated_lake(demo_lake: Path, tmp_path_factory: pytest.TempPathFactory) -
         run_replay(plan_replay_from_log(reader), path)
         reader.close()
 
-    return shared_lake(tmp_path_factory, "calibrated", make)
+    return only_read(shared_lake(tmp_path_factory, "calibrated", make))
 
 
 @pytest.fixture(scope="session")

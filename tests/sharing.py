@@ -38,6 +38,26 @@ def shared_folder(factory: pytest.TempPathFactory, name: str, make: Callable[[Pa
     return folder
 
 
+_READ_ONLY: dict[Path, list[str]] = {}
+
+
+def only_read(lake: Path) -> Path:
+    """`lake`, in which no test may keep a run: the tests after it would see the run, or not, as they happen to be handed out."""
+    _READ_ONLY[lake] = _runs(lake)
+    return lake
+
+
+def written() -> list[Path]:
+    """The lakes of `only_read` whose runs are not those of the last call."""
+    found = {lake: runs for lake, before in _READ_ONLY.items() if (runs := _runs(lake)) != before}
+    _READ_ONLY.update(found)
+    return list(found)
+
+
+def _runs(lake: Path) -> list[str]:
+    return sorted(run.name for run in (lake / "runs").iterdir())
+
+
 def shared_lake(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
     """A copy of its own of the lake that `make` puts at a path, which only the first process of the run is given."""
     folder = shared_folder(factory, name, lambda folder: make(folder / "lake"))

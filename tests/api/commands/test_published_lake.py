@@ -21,13 +21,19 @@ URL = "s3://lakes/demo"
 POLICY = str(Path(__file__).parents[3] / "api" / "demo" / "policies" / "image-registry.yaml")
 
 
+@pytest.fixture(scope="module")
+def lake(demo_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake of the bundled log. It is one for all tests here: no other lake may be published at its place."""
+    return Path(shutil.copytree(demo_lake, tmp_path_factory.mktemp("published") / "lake"))
+
+
 @pytest.fixture
-def published(storage: Storage, demo_lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The demonstration's lake, which is also published at URL; the cache of this user is empty."""
+def published(storage: Storage, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """That lake, which is also published at URL; the cache of this user is empty."""
     for name, value in {**storage.environment(), "XDG_CACHE_HOME": str(tmp_path / "cache")}.items():
         monkeypatch.setenv(name, value)
-    assert run(["--quiet", "--lake", str(demo_lake), "publish", URL]) == 0
-    return demo_lake
+    assert run(["--quiet", "--lake", str(lake), "publish", URL]) == 0
+    return lake
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
