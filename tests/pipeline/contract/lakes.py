@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import zstandard
 
 from ingest.lake import Lake
 from ingest.sources.files import ingest_files
+from pipeline.manifests.documents import Document
 from pipeline.manifests.files import manifests_of, texts_of
 from pipeline.runs import RunKind, RunStore, RunSummary
 from pipeline.runs.executors import Executor
@@ -54,11 +56,17 @@ def made(
     progress: Progress | None = None,
     executor: Executor | None = None,
     is_cut: bool = True,
+    from_log: bool = False,
 ) -> Made:
-    """Plan and run a stage over a lake; `is_cut`: in many small parts."""
+    """Plan and run a stage over a lake; `is_cut`: in many small parts; `from_log`: with the rules of `rule_lines`."""
     stage = stage_of(stage_name)
     with closing(open_lake(lake)) as reader:
-        plan = stage.plan(reader, stage.read(manifests_of(texts_of([MANIFESTS[stage_name]]))), asked or Asked())
+        documents: Sequence[Document] = manifests_of(texts_of([MANIFESTS[stage_name]]))
+        if from_log:
+            found = stage.readiness.recorded(reader, "demo", RULES_IN_FORCE)
+            assert found is not None
+            documents = found.rules
+        plan = stage.plan(reader, stage.read(documents), asked or Asked())
     plan = cut(plan, PART_EVENTS) if is_cut else plan
     summary = stage.run(plan, lake, workers=workers, progress=progress, kind=RunKind.REPLAY, executor=executor)
     verdicts = RunStore(lake).run(plan.run_id).verdicts
@@ -114,6 +122,36 @@ _ODD: dict[str, Callable[[dict[str, Any]], None]] = {
     "deep": lambda event: event["responseObject"].update(spec={"template": "too deep"}),
     "taken-out": _taken_out,
 }
+
+
+def rule_lines(stage_name: str) -> list[bytes]:
+    """The creation of a stage's rules, each by one event after all others, as a client sends it and as a server answers."""
+    creation = next(event for event in map(json.loads, _bundled()) if _is_of_policy(event))
+    written: list[bytes] = []
+    for document in yaml.safe_load_all(MANIFESTS[stage_name].read_text()):
+        group, _, version = document["apiVersion"].rpartition("/")
+        name, resource = document["metadata"]["name"], _plural(document["kind"].lower())
+        event = json.loads(json.dumps(creation)) | {"auditID": f"rule-{resource}-{name}"}
+        event["requestURI"] = f"/apis/{document['apiVersion']}/{resource}"
+        event["objectRef"] = {"resource": resource, "name": name, "apiGroup": group, "apiVersion": version}
+        event["requestObject"] = document
+        metadata = {**document["metadata"], "uid": event["auditID"], "resourceVersion": "900000", "generation": 1}
+        event["responseObject"] = {**document, "metadata": metadata}
+        event["requestReceivedTimestamp"] = event["stageTimestamp"] = RULES_WRITTEN
+        written.append(json.dumps(event).encode())
+    return written
+
+
+# After the last event of the bundled log, and a moment at which what was written then is in force.
+RULES_WRITTEN, RULES_IN_FORCE = "2026-11-21T04:00:00.000000Z", datetime(2026, 11, 21, 4, 1, tzinfo=UTC)
+
+
+def _plural(kind: str) -> str:
+    return f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
+
+
+def _is_of_policy(event: dict[str, Any]) -> bool:
+    return bool(event["verb"] == "create" and event.get("objectRef", {}).get("resource") == "validatingadmissionpolicies")
 
 
 def lake_of(pieces: list[list[bytes]], folder: Path) -> Path:

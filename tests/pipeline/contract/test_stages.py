@@ -28,7 +28,7 @@ from pipeline.stages.stage import Asked
 from queries import open_lake
 
 from .drivers import KILLED, drive, order
-from .lakes import CONTRACT, MANIFESTS, NAMES, PART_EVENTS, Made, lake_of, log_lines, made, odd_lines
+from .lakes import CONTRACT, MANIFESTS, NAMES, PART_EVENTS, Made, lake_of, log_lines, made, odd_lines, rule_lines
 
 PIECES = 8
 AFTER_ALL = datetime(2030, 1, 1, tzinfo=UTC).timestamp()
@@ -133,6 +133,14 @@ def test_a_run_after_later_events_is_that_of_a_new_lake(name: str, own: Path, wi
     with closing(Lake.open(own)) as found:
         ingest_files(found, [file], "demo", 1.0)
     assert made(name, own).table.equals(made(name, with_odd).table)
+
+
+@pytest.mark.parametrize("name", having("takes its rules from the log at a moment"))
+def test_rules_of_the_log_judge_as_those_of_files(name: str, log: list[bytes], tmp_path: Path) -> None:
+    path = lake_of([log, rule_lines(name)], tmp_path)
+    from_log = made(name, path, from_log=True)
+    assert from_log.table.num_rows > 10
+    assert from_log.table.equals(made(name, path).table)
 
 
 @pytest.fixture(scope="module")
