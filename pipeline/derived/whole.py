@@ -1,12 +1,13 @@
-"""Tables about a whole lake, such as the ledger of lost evidence: kept as long as the lake has the same files."""
+"""What concerns a whole lake, such as the ledger of lost evidence: kept as long as the lake has the same files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
+import msgspec
 import pyarrow as pa
 
 from ingest.derived import derived_folder
@@ -17,6 +18,8 @@ from queries.ledger import LOSS_PARTS, losses_by_part
 
 from .facts import ALL_CLASSES, state_of
 from .place import digest_of, keep, read_table, written_table
+
+T = TypeVar("T")
 
 _LOSSES = tuple(f"losses_of_{part}" for part in LOSS_PARTS)
 
@@ -50,6 +53,15 @@ def rows_about(reader: LakeReader, name: str, text: str, parameters: Mapping[str
     code = _code((text, *map(repr, sorted(asked.items()))))
     rows: list[dict[str, Any]] = _kept(reader, name, code, lambda: pa.Table.from_pylist(reader.rows(text, asked))).to_pylist()
     return rows
+
+
+def value_about(reader: LakeReader, name: str, asked: Iterable[str], form: type[T], ask: Callable[[], T]) -> T:
+    """What `ask` finds out about a whole lake, of a form that JSON can hold; the newest is kept under a name.
+
+    `asked` is all else that it follows from, the code among it. Raises LakeError if a file of the lake is gone.
+    """
+    table = _kept(reader, name, digest_of(asked), lambda: pa.table({"value": [msgspec.json.encode(ask())]}))
+    return msgspec.json.decode(table["value"][0].as_py(), type=form)
 
 
 def _kept(reader: LakeReader, name: str, code: str, ask: Callable[[], pa.Table]) -> pa.Table:

@@ -35,14 +35,11 @@ def authorization_tables(
 ) -> list[Table]:
     """The requests that disagree, and the agreement; empty for a log without decisions of authorizers."""
     from pipeline.replay.authorizers import other_authorizers
-    from pipeline.replay.past import load_history
-    from pipeline.stages.authorization.calibration import compare_authorization
+    from pipeline.stages.authorization.calibration import recorded_agreement
     from queries import open_lake
 
     with closing(open_lake(own.lake, files=files)) as reader:
-        history = load_history(reader, (), window)
-        chain = other_authorizers(reader, window, others)
-        found = compare_authorization(reader, history, dict(chain), window.since, window.until, version)
+        found = recorded_agreement(reader, window, dict(other_authorizers(reader, window, others)), version)
     return [disagreement_table(found, shown), agreement_table(found, by_resource)] if found.compared else []
 
 

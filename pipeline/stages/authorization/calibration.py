@@ -27,7 +27,10 @@ from ...cel.minors import DEFAULT
 from ...history.event import Event, decode_json, effective_user
 from ...history.fit import is_fit
 from ...history.world import LogHistory
+from ...replay.past import load_history
 from ...request import UserInfo
+from ...runs.window import Window
+from ..kept_agreement import kept_agreement
 from .asked import NAME_BLIND, bodies_asked, event_row, gather_asked, passes_sql, register_moments, register_named, register_settled
 from .needs import Ask, Need, NeedKind, meet
 from .node_graph import NodeGraph
@@ -102,6 +105,21 @@ class Agreement:
         unknown = Decided.UNKNOWN
         return tuple(each for each in self.compared if not each.agrees and unknown not in (each.recorded, each.replayed))
 
+    def summed(self) -> Agreement:
+        """The same figures. Only disagreements keep their examples: the others are one row per permission, resource and reason."""
+        unknown = Decided.UNKNOWN
+        kept: list[Compared] = []
+        sums: dict[Compared, int] = {}
+        for each in self.compared:
+            is_unknown = unknown in (each.recorded, each.replayed)
+            if not is_unknown and not each.agrees:
+                kept.append(each)
+                continue
+            key = each._replace(asked="", user="", recorded_reason="", requests=0, first_ts=_LONG_AGO, audit_id="")
+            key = key if is_unknown else key._replace(why="")
+            sums[key] = sums.get(key, 0) + each.requests
+        return Agreement((*kept, *(key._replace(requests=requests) for key, requests in sums.items())))
+
     def unknown_reasons(self) -> Counter[str]:
         """Why decisions are unknown, by the number of requests."""
         counts: Counter[str] = Counter()
@@ -109,6 +127,19 @@ class Agreement:
             if each.replayed is Decided.UNKNOWN:
                 counts[each.why] += each.requests
         return counts
+
+
+def recorded_agreement(
+    reader: LakeReader, window: Window, others: Mapping[str, OtherAuthorizers], kubernetes_version: tuple[int, int]
+) -> Agreement:
+    """As `compare_authorization`, with examples of disagreements alone. It is found out once for the files of a lake."""
+
+    def compared() -> Agreement:
+        history = load_history(reader, (), window)
+        return compare_authorization(reader, history, others, window.since, window.until, kubernetes_version).summed()
+
+    asked = (window, kubernetes_version, sorted(others.items(), key=lambda entry: entry[0]))
+    return kept_agreement(reader, "authorization", asked, Agreement, compared)
 
 
 def compare_authorization(

@@ -14,7 +14,7 @@ from ...replay.past import load_history
 from ..grouped import GroupedPlan
 from ..readiness import Agreed, Remedy, RemedyPart, StageReadiness, StageWords
 from .as_of import roles_as_of
-from .calibration import Decided, compare_authorization
+from .calibration import Decided, recorded_agreement
 from .lint import lint
 from .missing import ExtraRole, missing_rights
 from .overlay import Proposal
@@ -32,9 +32,7 @@ class RoleReadiness(StageReadiness[Proposal, GroupedPlan[Proposal]]):
 
     def agreement(self, reader: LakeReader, plan: GroupedPlan[Proposal]) -> Sequence[Agreed]:
         """The recorded decisions and reasons against the roles of the time, by resource."""
-        history = load_history(reader, (), plan.window)
-        others = dict(plan.other_authorizers)
-        found = compare_authorization(reader, history, others, plan.window.since, plan.window.until, plan.kubernetes_version)
+        found = recorded_agreement(reader, plan.window, dict(plan.other_authorizers), plan.kubernetes_version)
         counts: dict[str, Counter[str]] = {}
         for each in found.compared:
             is_unknown = Decided.UNKNOWN in (each.recorded, each.replayed)

@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
+import msgspec
+
 from queries import LakeReader
 
 from ...request import GroupVersionResource
 from ...runs.window import Window
+from ..kept_agreement import kept_agreement
 from .given import Given
 from .policy import Mode
-from .ruling import Ruling
+from .ruling import NAME, Ruling
 from .subject import NAMESPACES, annotations_of, is_refused
 from .walk import Walk
 
@@ -56,11 +59,43 @@ class Agreement:
         self.by_resource[resource][kind] += 1
 
 
+class _Kept(msgspec.Struct):
+    """An agreement in a form that JSON can hold; without notes, there is none."""
+
+    has_notes: bool
+    counts: dict[str, dict[str, int]] = {}
+    by_resource: dict[str, dict[str, int]] = {}
+    by_time: list[tuple[datetime, Disagreement]] = []
+
+    @classmethod
+    def of(cls, found: Agreement | None) -> _Kept:
+        if found is None:
+            return cls(False)
+        counts: dict[str, dict[str, int]] = {kind: getattr(found, kind) for kind in _COUNTED}
+        return cls(True, counts, dict(found.by_resource), found.by_time)
+
+    def agreement(self) -> Agreement | None:
+        if not self.has_notes:
+            return None
+        compared, agreed, unknown = (Counter(self.counts[kind]) for kind in _COUNTED)
+        found = Agreement(compared, agreed, unknown, by_time=self.by_time)
+        found.by_resource.update({resource: Counter(own) for resource, own in self.by_resource.items()})
+        return found
+
+
+_COUNTED = ("compared", "agreed", "unknown")
+
+
 def recorded_agreement(reader: LakeReader, window: Window, minor: int) -> Agreement | None:
     """The notes in the log against the labels of that time; None for a log without notes of Pod Security."""
-    if not reader.sql("SELECT 1 FROM pod_security_notes LIMIT 1").fetchall():
-        return None
-    return compare(Walk(reader, Given({}), window, minor))
+
+    def compared() -> Agreement | None:
+        if not reader.sql("SELECT 1 FROM pod_security_notes LIMIT 1").fetchall():
+            return None
+        return compare(Walk(reader, Given({}), window, minor))
+
+    kept = kept_agreement(reader, NAME, (window, minor), _Kept, lambda: _Kept.of(compared()))
+    return kept.agreement()
 
 
 def compare(walk: Walk) -> Agreement:

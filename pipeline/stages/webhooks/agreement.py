@@ -14,6 +14,7 @@ from queries import LakeReader
 from ...authorization import OtherAuthorizers
 from ...request import Grade, GroupVersionResource
 from ...runs.window import Window
+from ..kept_agreement import kept_agreement
 from ..readiness import Agreed
 from .calling import Call, Called
 from .model import Phase
@@ -27,7 +28,14 @@ _NOT_CALLED = (Called.NOMATCH, Called.UNREACHED)
 def recorded_agreement(
     reader: LakeReader, window: Window, version: tuple[int, int], others: Mapping[str, OtherAuthorizers]
 ) -> list[Agreed]:
-    """The agreement of each configuration by resource. Leaves tables in the reader's connection."""
+    """The agreement of each configuration by resource. It is found out once for the files of a lake."""
+    asked = (window, version, sorted(others.items(), key=lambda entry: entry[0]))
+    return kept_agreement(reader, "webhooks", asked, list[Agreed], lambda: _agreements(reader, window, version, others))
+
+
+def _agreements(
+    reader: LakeReader, window: Window, version: tuple[int, int], others: Mapping[str, OtherAuthorizers]
+) -> list[Agreed]:
     walk = Walk(reader, window, None, version, others)
     counts: Counter[tuple[str, str, str]] = Counter()
     plain = [(each.number, each.subject.trace, each.calls, each.subject.request) for each in walk.plain()]
