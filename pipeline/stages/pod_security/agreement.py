@@ -60,7 +60,7 @@ class Agreement:
 
 
 class _Kept(msgspec.Struct):
-    """An agreement in a form that JSON can hold; without notes, there is none."""
+    """An agreement in a form that JSON can hold. A log without notes has no agreement."""
 
     has_notes: bool
     counts: dict[str, dict[str, int]] = {}
