@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from .altered import ALTERED, OTHER_RESOURCE, renamed_with, restored, why_no_body
 from .event import ABSENT, FIELDS, VALIDATION_FAILURE, Event, Failure, LenientEvent, ObjectRef, OldMetadata, Person, Status, User
 from .nesting import nests_too_deep
 from .notes import REDACTED, REVIEW, TRANSLATED, parted
@@ -24,6 +25,7 @@ from .redaction.redact import tells_of_request
 from .reviewed import MEMBERS, REVIEWED
 from .schema import EVENTS
 from .server.paths import resource_path
+from .server.words import REDACTED as REDACTED_TEXT
 
 _strict = msgspec.json.Decoder(Event)
 _lenient = msgspec.json.Decoder(LenientEvent)
@@ -112,7 +114,11 @@ def _row(line: bytes) -> tuple[Any, ...]:
     if nests_too_deep(line):
         raise NotAnEventError(_TOO_DEEP)
     user = event.user or _NO_USER
-    ref = _reference(event)
+    uri, changed = event.request_uri, []
+    if _contradicts(event):
+        uri, changed = None, [f"requestURI={OTHER_RESOURCE}"]
+        extra = _encoder.encode((_fields.decode(extra) if extra else {}) | {"requestURI": event.request_uri})
+    ref = _reference(event, uri)
     status = event.response_status or _NO_STATUS
     group, version = ref.api_group, ref.api_version
     if ref.resource:
@@ -124,7 +130,12 @@ def _row(line: bytes) -> tuple[Any, ...]:
     if code is not None and code not in _INT32:
         raise NotAnEventError(f"responseStatus.code {code} is not an HTTP status")
     annotations, notes = parted(event.annotations) if event.annotations else ({}, {})
+    separator = renamed_with(annotations)
+    annotations = restored(annotations, separator)
     extra, review = _review(extra, notes)
+    bodies = _bodies(event, flags, changed, separator)
+    if changed:
+        notes[ALTERED] = ",".join(changed)
     return (
         event.audit_id,
         event.stage,
@@ -132,7 +143,7 @@ def _row(line: bytes) -> tuple[Any, ...]:
         ts,
         event.level,
         event.verb,
-        event.request_uri,
+        uri,
         user.username,
         user.uid or None,
         user.groups or (),
@@ -144,7 +155,7 @@ def _row(line: bytes) -> tuple[Any, ...]:
         version,
         ref.resource,
         ref.subresource,
-        ref.namespace if ref.namespace is None else _namespace(event, ref.namespace),
+        ref.namespace if ref.namespace is None else _namespace(event.verb, uri, ref.namespace),
         ref.name,
         ref.uid,
         ref.resource_version,
@@ -154,8 +165,7 @@ def _row(line: bytes) -> tuple[Any, ...]:
         tuple(annotations.items()),
         tuple(notes.items()),
         _annotated(annotations, notes, flags) if annotations or notes else (),
-        _object(event.request_object, flags),
-        _object(event.response_object, flags),
+        *bodies,
         extra,
         review,
         flags,
@@ -171,9 +181,35 @@ def _review(extra: bytes | None, notes: dict[str, str]) -> tuple[bytes | None, b
     return _encoder.encode(fields) if fields else None, _encoder.encode(own)
 
 
-def _reference(event: Event) -> ObjectRef:
+def _contradicts(event: Event) -> bool:
+    """Whether the URI does not name the resource of objectRef. A server reads both from one URL, so a tool made this one up.
+
+    Entries of GKE that other tools turned into events have such URIs: /core/v1/namespaces/n/pods/p.
+    """
+    ref, uri = event.object_ref, event.request_uri
+    if ref is None or not ref.resource or not uri or _names(uri, ref) or REDACTED_TEXT in uri:
+        return False
+    found = resource_path(uri)
+    if found is None:
+        return not uri.startswith(_OLD_RESOURCES)
+    is_other_group = ref.api_group not in (None, "", _CORE, found.group)
+    return found.resource != ref.resource or is_other_group
+
+
+def _names(uri: str, ref: ObjectRef) -> bool:
+    """Whether a URI is of the usual form for a resource; `_contradicts` is exact."""
+    prefix = f"/apis/{ref.api_group}/{ref.api_version}/" if ref.api_group else f"/api/{ref.api_version}/"
+    if not uri.startswith(prefix):
+        return False
+    place = f"namespaces/{ref.namespace}/{ref.resource}" if ref.namespace else ref.resource or ""
+    return uri.startswith(place, len(prefix)) and uri[len(prefix) + len(place) :][:1] in ("", "/", "?")
+
+
+def _reference(event: Event, uri: str | None) -> ObjectRef:
     """objectRef, completed from the URI. A server writes all that the URI says; only a log that was trimmed lacks a part."""
-    ref, uri = event.object_ref or _NO_REF, event.request_uri
+    ref = event.object_ref or _NO_REF
+    if ref.api_group == _CORE:  # no server serves a group of this name, which some tools give the group without one
+        ref = msgspec.structs.replace(ref, api_group=None)
     if not uri or not uri.startswith(_RESOURCES) or _is_whole(ref, uri):
         return ref
     found = resource_path(uri)
@@ -203,20 +239,22 @@ def _is_whole(ref: ObjectRef, uri: str) -> bool:
 
 
 _RESOURCES = ("/api/", "/apis/")
+_OLD_RESOURCES = "/oapi/"  # of OpenShift 3
+_CORE = "core"
 # No resource of these groups is in a namespace, so a URL that puts one there names nothing.
 _IN_NO_NAMESPACE = frozenset({"admissionregistration.k8s.io", "apiextensions.k8s.io"})
 
 
-def _namespace(event: Event, told: str) -> str | None:
+def _namespace(verb: str | None, uri: str | None, told: str) -> str | None:
     """The namespace of the request.
 
     When objectRef lacks a namespace, the server fills it in from the body (kubernetes/apiserver pkg/audit/request.go,
     LogRequestObject). So a cluster-scoped object that names a namespace seems to be in it. The store, admission and authorizers go
     by the URL.
     """
-    if event.verb not in ("create", "update") or not event.request_uri or "/namespaces/" in event.request_uri:
+    if verb not in ("create", "update") or not uri or "/namespaces/" in uri:
         return told
-    return None if _CLUSTER_URL.match(event.request_uri) else told
+    return None if _CLUSTER_URL.match(uri) else told
 
 
 # The path of a resource that is in no namespace.
@@ -297,6 +335,19 @@ def _object(raw: msgspec.Raw, flags: list[str]) -> bytes | None:
             flags.append("truncated")
         return None
     return data
+
+
+def _bodies(event: Event, flags: list[str], changed: list[str], separator: str) -> list[bytes | None]:
+    """Both bodies. One that no server writes is none; `changed` gets it with the reason."""
+    found: list[bytes | None] = []
+    for name, raw in (("requestObject", event.request_object), ("responseObject", event.response_object)):
+        data = _object(raw, flags)
+        problem = None if data is None else why_no_body(name, event.verb, event.level, data, separator)
+        found.append(data if problem is None else None)
+        if problem:
+            changed.append(f"{name}={problem}")
+            flags += [] if ALTERED in flags else [ALTERED]
+    return found
 
 
 def _annotated(annotations: dict[str, str], notes: dict[str, str], flags: list[str]) -> list[dict[str, Any]] | tuple[()]:

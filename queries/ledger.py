@@ -144,6 +144,34 @@ LOSS_KINDS: Mapping[str, LossKind] = {
         "policies on them are unknown, and so is the old object of the next update",
         "raise --audit-webhook-truncate-max-event-size, or leave truncation off",
     ),
+    "altered_empty": LossKind(
+        Severity.LOST,
+        "writes",
+        "have {} for a body that an API server recorded",
+        "policies that read the object are unknown for them",
+        "take the log before the pipeline that empties bodies, or turn that off there",
+    ),
+    "altered_kind": LossKind(
+        Severity.LOST,
+        "writes",
+        "have bodies without kind or apiVersion, which an API server always writes",
+        "such a body is not used: policies that read the object are unknown for them",
+        "take the log before the pipeline that changes bodies, or turn that off there",
+    ),
+    "altered_metadata": LossKind(
+        Severity.LOST,
+        "writes",
+        "have bodies without metadata, as Elastic's Kubernetes integration writes them",
+        "such a body is not used: policies that read the object are unknown for them",
+        "keep `event.original` in the documents (preserve_original_event), or take the API server's own log",
+    ),
+    "altered_keys": LossKind(
+        Severity.LOST,
+        "writes",
+        "have bodies whose keys may have had dots, because a filter renamed keys",
+        "such a body is not used: policies that read the object are unknown for them",
+        "turn off Replace_Dots of Fluent Bit, dedot or de_dot; Hindcast restores only the names of annotations",
+    ),
     "unanswered": LossKind(
         Severity.LOST,
         "requests",
@@ -215,6 +243,13 @@ LOSS_KINDS: Mapping[str, LossKind] = {
         "their options, whether they were dry runs, their selectors, and the paths of requests for no resource are unknown; roles "
         "are judged by the verb and the object",
         "ingest the audit log of the API server itself, where you can have it",
+    ),
+    "other_uri": LossKind(
+        Severity.WITHHELD,
+        "requests",
+        "have a URI that does not name the object of objectRef, so a tool between the API server and this log made it up",
+        "objectRef counts; options, dry runs and selectors are unknown, as without a URI",
+        "ingest what the API server or the cloud exported, without that tool",
     ),
     "no_groups": LossKind(
         Severity.WITHHELD,

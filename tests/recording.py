@@ -53,7 +53,7 @@ def recorded(
         "level": level,
         "auditID": audit_id,
         "stage": "ResponseComplete",
-        "requestURI": f"/{plural}/{metadata['name']}",
+        "requestURI": _uri(verb, reference),
         "verb": verb,
         "user": {"username": user, "groups": list(groups)},
         "objectRef": reference,
@@ -63,6 +63,16 @@ def recorded(
         **bodies,
         **more,
     }
+
+
+def _uri(verb: str, reference: Mapping[str, str]) -> str:
+    """As a client asks for it: the name of a new object is in its body alone."""
+    group, version, namespace = reference["apiGroup"], reference["apiVersion"], reference["namespace"]
+    parts = [f"/apis/{group}/{version}" if group else f"/api/{version}", *(["namespaces", namespace] if namespace else [])]
+    parts.append(reference["resource"])
+    subresource = reference.get("subresource")
+    parts += [] if verb == "create" and not subresource else [reference["name"]]
+    return "/".join([*parts, *([subresource] if subresource else [])])
 
 
 def deployment(name: str, replicas: int, namespace: str = "shop", **metadata: Any) -> Object:

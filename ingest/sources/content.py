@@ -15,7 +15,7 @@ import xxhash
 
 from ..errors import InputError
 from .compressed import DamagedError, blocks
-from .encodings import utf8
+from .encodings import utf8, without_nuls
 from .envelopes import RECORD_BYTES_MAX
 from .forms import LINE_BYTES_MIN, Form, form_of
 
@@ -95,7 +95,7 @@ class Content:
         self.source = source
         self.damage = ""
         self._handle = source.open()
-        self._blocks = utf8(blocks(self._handle))
+        self._blocks = utf8(without_nuls(blocks(self._handle)))
         self._pending = b""
 
     def __enter__(self) -> Content:

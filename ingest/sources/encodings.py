@@ -19,6 +19,8 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _MARK_BYTES = 4
+_HOLE_BYTES_MIN = 8
+_TEXT = re.compile(rb"[\t\n\r -~]")
 # Without a mark, two letters of ASCII tell the order of bytes (RFC 4627, section 3).
 _UNMARKED = ((re.compile(rb"[\t\n\r -~]\0[\t\n\r -~]\0"), "utf-16-le"), (re.compile(rb"\0[\t\n\r -~]\0[\t\n\r -~]"), "utf-16-be"))
 
@@ -43,6 +45,25 @@ def utf8(content: Iterator[bytes]) -> Iterator[bytes]:
             return
     yield head.removeprefix(codecs.BOM_UTF8)
     yield from content
+
+
+def without_nuls(content: Iterator[bytes]) -> Iterator[bytes]:
+    """The content without the NULs at its beginning.
+
+    Where a log is truncated while its writer keeps its place, as by logrotate's copytruncate, up to gigabytes of NULs come first.
+    Text of two or four bytes a letter begins with fewer, and after those of a database no text follows.
+    """
+    begins = True
+    for block in content:
+        if not begins:
+            yield block
+            continue
+        rest = block.lstrip(b"\0")
+        if not rest:
+            continue
+        begins = False
+        is_hole = len(block) - len(rest) >= _HOLE_BYTES_MIN and _TEXT.match(rest) is not None
+        yield rest if is_hole else block
 
 
 def _decoded(head: bytes, content: Iterator[bytes], encoding: str) -> Iterator[bytes]:

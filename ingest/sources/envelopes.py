@@ -31,6 +31,7 @@ _BRACKETS = (b"{", b"[")
 # A record separator (RFC 7464), the NUL of `jq --raw-output0`, and the commas of an array printed one item a line.
 _AROUND = b" \t\r\n\x1e\0,"
 _USER = b'"user":{'  # a flat row may begin as an event does
+_TEXT_BODY = b'Object":"'  # a body as JSON in a text
 
 
 class _Head(msgspec.Struct):
@@ -123,7 +124,7 @@ def expand(value: bytes, depth: int = 0) -> Found:
 
     A document that is not a known envelope is returned unchanged.
     """
-    is_event = value.startswith(_EVENT) and value.endswith(_ENDS) and _USER in value
+    is_event = value.startswith(_EVENT) and value.endswith(_ENDS) and _USER in value and _TEXT_BODY not in value
     if is_event and value.find(_EVENT, 1) < 0 and b"}{" not in value:
         return Found([value])
     value = value.strip(_AROUND)

@@ -30,6 +30,8 @@ _QUOTED = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 # How an object or a list of JSON begins, as against the labels and brackets of a prefix.
 _OPEN = re.compile(rb'[{\[]\s*["{\[]')
 _OPENINGS_MAX = 30
+# Around an event that was cut: a crash leaves NULs.
+_PADDING = b" \t\r\n\0,"
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _KLOG = re.compile(rb"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+\s")
 
@@ -61,8 +63,9 @@ class _Head(msgspec.Struct, rename="camel"):
     def is_usual(self) -> bool:
         """Whether the fields that tables spread over columns have the place and the type that they have in an event."""
         objects = (bytes(part)[:1] == b"{" for part in (self.user, self.object_ref, self.annotations))
-        has_bodies = bool(bytes(self.request_object) or bytes(self.response_object)) or bytes(self.level) == b'"Metadata"'
-        return all(objects) and bytes(self.source_ips)[:1] == b"[" and has_bodies
+        bodies = [bytes(part)[:1] for part in (self.request_object, self.response_object)]
+        has_bodies = any(bodies) or bytes(self.level) == b'"Metadata"'
+        return all(objects) and bytes(self.source_ips)[:1] == b"[" and has_bodies and b'"' not in bodies
 
 
 _head = msgspec.json.Decoder(_Head)
@@ -215,22 +218,32 @@ def _plain_pair(item: dict[str, Any]) -> tuple[str, Any]:
 def events_in_text(line: bytes, expand: Expand, depth: int = 0) -> Found | None:
     """The events of a line that has something in front of its JSON, or has it in quotes; None where it has none.
 
-    Syslog, `kubectl logs --prefix`, `oc adm node-logs`, Fluentd and container runtimes put a time, a host or a tag there.
+    Syslog, `kubectl logs --prefix`, `oc adm node-logs`, Fluentd and container runtimes put a time, a host or a tag there. A server
+    that was killed, or met a full disk, leaves an event without an end there; it is given as it is, and decoding refuses it.
     """
     if not may_hold_event(line):
         return None
-    found = []
-    for value, _ in _values_in(line):
+    found: list[Found] = []
+    rest = 0
+    for value, end in _values_in(line):
         if may_hold_event(value):
             inside = expand(value, depth + 1)
-            found += [inside] if inside.events != [value] or _is_event(value) else []
+            if inside.events != [value] or _is_event(value):
+                found += [*_torn(line[rest : end - len(value)]), inside]
+                rest = end
     if found:
-        return joined(found)
+        return joined([*found, *_torn(line[rest:])])
     for match in _QUOTED.finditer(line):
         if may_hold_event(match[0]) and (inner := events_inside(match[0], expand, depth)) is not None:
             return inner
     data = unpacked_text(line)
     return _lines(data, expand, depth) if may_hold_event(data) else None
+
+
+def _torn(text: bytes) -> list[Found]:
+    """An event that begins in a text between whole events, and has no end there."""
+    opening = _OPEN.search(text)
+    return [Found([text.strip(_PADDING)])] if opening is not None and has_trace(text[opening.start() :]) else []
 
 
 def ends_with_event(line: bytes) -> bool:

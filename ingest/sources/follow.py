@@ -268,8 +268,9 @@ class Follower:
             return
         identity, version = _status(handle)
         with log.open(self._lake.manifest, Source(str(path), partial(_from_start, handle))) as content:
-            compressed = is_compressed(os.pread(handle.fileno(), _HEAD_BYTES, 0))
-            if not compressed and log.is_untranslated:
+            head = os.pread(handle.fileno(), _HEAD_BYTES, 0)
+            # Where NULs come first, the lines do not begin at offsets of the file.
+            if not is_compressed(head) and log.is_untranslated and head[:1] != b"\0":
                 tail = self._tails[identity] = _Tail(handle, log)
                 tail.read_on(store, now_ts, unit_done, ends=is_last)
                 return

@@ -74,7 +74,7 @@ _PUNCTUATION = re.compile(r"[^a-z0-9]")
 # A field that has another place or type than in an event: `user.username`, `user_username`, or an object as text.
 _FLAT = re.compile(
     rb'"(?:[\w.]*\.)?(?:user|impersonated_?user|object_?ref|response_?status|request_?object|response_?object|annotations)[._][^"]+"\s*:'
-    rb'|"(?:user|objectRef|responseStatus|sourceIPs|annotations)"\s*:\s*"',
+    rb'|"(?:user|objectRef|responseStatus|sourceIPs|annotations|requestObject|responseObject)"\s*:\s*"',
     re.IGNORECASE,
 )
 _UNDERSCORE = re.compile("_")
@@ -187,9 +187,10 @@ def _value(name: str, raw: bytes, *, structured: bool) -> Any:
         return None
     if isinstance(value, str) and (structured or name in ("groups", "extra")) and value[:1] in ("{", "["):
         try:
-            value = msgspec.json.decode(value)
-        except ValueError:
-            return None
+            inner = msgspec.json.decode(value)
+        except (ValueError, RecursionError):
+            return value if name in _BODIES else None
+        value = msgspec.Raw(value.encode()) if name in _BODIES else inner  # a body is evidence, byte for byte
     if name in ("sourceIPs", "groups") and isinstance(value, str):
         return [part.strip() for part in value.split(",")] if value else None
     if name == "code" and isinstance(value, str | float):

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 
+from ingest.altered import altered_bodies
+
 from ..request import Evidence, Grade, Known, Object, Unknown, worst
 from .creation import counts_generation, default_parts, keeps_status, leave_out_empty, prepare_for_create
 from .event import Decode, Event, Raw, decode_json
@@ -165,7 +167,8 @@ def replace_metadata(value: Object, metadata: Object, resource_version: str) -> 
 
 def why_no_request(event: Event) -> str:
     """Why an event lacks a requestObject, in words for a report."""
-    return why_not_kept(event) if event.level not in ("Request", "RequestResponse") else why_no_body(event)
+    is_gone = event.level not in ("Request", "RequestResponse") or "requestObject" in altered_bodies(event.notes)
+    return why_not_kept(event) if is_gone else why_no_body(event)
 
 
 def _sent(event: Event, raw: Raw, decode: Decode) -> Callable[[], Object] | Unknown:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec.structs import replace
 
+from ingest.altered import ALTERED_WORDS, altered_bodies
 from queries.reach_rules import WRITE_VERBS
 
 from ..request import Grade, Object, Unknown
@@ -230,7 +231,9 @@ def record(event: Event, versions: LogVersions) -> None:
 
 def keeps_bodies(event: Event) -> bool:
     """Whether a body would have been recorded if the client had sent one."""
-    return event.level in ("Request", "RequestResponse") and not is_truncated(event) and "objects_expired" not in event.flags
+    if event.level not in ("Request", "RequestResponse") or "requestObject" in altered_bodies(event.notes):
+        return False
+    return not is_truncated(event) and "objects_expired" not in event.flags
 
 
 def is_truncated(event: Event) -> bool:
@@ -240,17 +243,19 @@ def is_truncated(event: Event) -> bool:
 
 def why_no_body(event: Event) -> str:
     """Why the response of a write is not the object, in words for a report."""
-    if is_truncated(event):
-        return "the event was truncated"
     if event.response_raw is None:
-        return why_not_kept(event)
+        return why_not_kept(event, "responseObject")
     return f"the answer was a {event.response_head.kind or 'body of no kind'}"
 
 
-def why_not_kept(event: Event) -> str:
-    """Why an event has no bodies, in words for a report."""
+def why_not_kept(event: Event, body: str = "requestObject") -> str:
+    """Why an event lacks a body, in words for a report."""
+    if is_truncated(event):
+        return "the event was truncated"
     if "objects_expired" in event.flags:
         return "its bodies were dropped when their retention ended"
+    if (problem := altered_bodies(event.notes).get(body)) is not None:
+        return ALTERED_WORDS[problem]
     if event.level not in LEVELS:
         return f"the audit level is unknown: the event says {event.level!r}"
     return f"the audit level was {event.level}"

@@ -14,5 +14,5 @@ T = TypeVar("T")
 
 
 def kept_agreement(reader: LakeReader, stage: str, asked: tuple[object, ...], form: type[T], ask: Callable[[], T]) -> T:
-    """The agreement of a stage, of a form that JSON can hold; `asked` is all else that it follows from, apart from lake and code."""
+    """The agreement of a stage, of a form that JSON can hold; `asked` is what else it follows from, apart from lake and code."""
     return value_about(reader, f"agreement-{stage}", (code_name(), *map(repr, asked)), form, ask)

@@ -6,6 +6,11 @@ WITH writes AS (
         CASE
             WHEN request_object IS NULL AND list_contains(flags, 'redacted') THEN 'redacted'
             WHEN request_object IS NULL AND list_contains(flags, 'truncated') THEN 'truncated'
+            -- The note is `requestObject=WHY,responseObject=WHY`, in the words of ingest/altered.py.
+            WHEN list_contains(flags, 'altered') THEN CASE regexp_extract(notes['altered'], 'Object=([a-z]+)', 1)
+                WHEN 'empty' THEN 'altered_empty' WHEN 'kind' THEN 'altered_kind' WHEN 'metadata' THEN 'altered_metadata'
+                ELSE 'altered_keys'
+            END
             -- An API server writes three levels. Without one of them, a body that is missing was perhaps never sent.
             WHEN level NOT IN ('Metadata', 'Request', 'RequestResponse') THEN 'level_unknown'
             WHEN request_object IS NULL AND level = 'Metadata' THEN 'level_metadata'

@@ -1,11 +1,14 @@
--- rows of `losses`: requests that were recorded without their URI, or without the groups of their user
+-- rows of `losses`: requests that were recorded without their URI, or with another one, or without the groups of their user
 CREATE MACRO losses_of_fields() AS TABLE
 WITH found AS (
     SELECT
         cluster, ts, resource_label(api_group, resource, subresource) AS detail,
         unnest(list_filter(
             [
-                CASE WHEN coalesce(request_uri, '') = '' THEN 'no_uri' END,
+                CASE
+                    WHEN contains(notes['altered'], 'requestURI=') THEN 'other_uri'
+                    WHEN coalesce(request_uri, '') = '' THEN 'no_uri'
+                END,
                 -- A server gives every user a group.
                 CASE WHEN user_name <> '' AND len(user_groups) = 0 THEN 'no_groups' END
             ],

@@ -139,7 +139,7 @@ def test_bodies_are_kept_byte_for_byte(body: Any) -> None:
         text.encode()
     except UnicodeEncodeError:
         return
-    line = event(requestObject="X").replace(b'"X"', text.encode())
+    line = event(verb="patch", requestObject="X").replace(b'"X"', text.encode())
     assert decode_events([line], "c", NOW, "t").table["request_object"].to_pylist() == [text]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import zstandard
 
+from ingest.altered import ALTERED_WORDS
 from ingest.lake import Lake
 from ingest.quarantine import Quarantined, write_quarantine
 from ingest.store import EventStore, Lines
@@ -139,7 +140,7 @@ def test_every_kind_of_the_view_is_explained() -> None:
     bodies = {statement.name: statement.body for statement in statements() if statement.name.startswith("losses_of_")}
     assert set(bodies) == {f"losses_of_{part}" for part in LOSS_PARTS}
     words = set(re.findall(r"'([a-z_]+)'", "".join(bodies.values())))
-    assert words - {"no", "webhook", "authentication"} == set(LOSS_KINDS)
+    assert words - {"no", "webhook", "authentication", "altered", *ALTERED_WORDS} == set(LOSS_KINDS)
 
 
 def test_what_is_only_noted_is_no_caveat(tmp_path: Path) -> None:

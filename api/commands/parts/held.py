@@ -24,6 +24,14 @@ _HELD = """
     GROUP BY cluster
     ORDER BY cluster
 """
+# Events with bodies that a pipeline changed, by the first reason in their note (ingest/altered.py).
+_ALTERED = """
+    SELECT cluster, 'altered_' || regexp_extract(notes['altered'], 'Object=([a-z]+)', 1) AS kind, count(*) AS events
+    FROM events
+    WHERE list_contains(flags, 'altered')
+    GROUP BY ALL
+    ORDER BY ALL
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +46,18 @@ class Held:
     levels: tuple[int, ...]
     writes: int
     writes_with_bodies: int
+    altered: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def warnings(self) -> list[str]:
+        """What these events cannot answer, each with its remedy."""
+        from queries.ledger import LOSS_KINDS
+
+        changed = [
+            f"cluster {self.cluster}: {LOSS_KINDS[kind].counted(events)}: {LOSS_KINDS[kind].means}; {LOSS_KINDS[kind].action}"
+            for kind, events in self.altered
+        ]
+        return [*([self.warning] if self.warning else []), *changed]
 
     @property
     def warning(self) -> str:
@@ -63,8 +83,11 @@ class Held:
 def held_in(reader: LakeReader) -> tuple[Held, ...]:
     """One row per cluster with events."""
     rows = reader.connection.execute(_HELD).fetchall()
+    altered: dict[str, list[tuple[str, int]]] = {}
+    for name, kind, count in reader.connection.execute(_ALTERED).fetchall():
+        altered.setdefault(name, []).append((kind, count))
     return tuple(
-        Held(cluster, events, first, last, tuple(levels), writes, with_bodies)
+        Held(cluster, events, first, last, tuple(levels), writes, with_bodies, tuple(altered.get(cluster, ())))
         for cluster, events, first, last, *levels, writes, with_bodies in rows
     )
 
@@ -76,7 +99,7 @@ def held_table(found: Sequence[Held]) -> Table:
     columns = [Column("cluster"), Column("events", number=True), Column("first_ts", "FIRST"), Column("last_ts", "LAST")]
     columns += [Column("levels")]
     rows = [[each.cluster, each.events, each.first_ts, each.last_ts, list(_shares(each))] for each in found]
-    return Table("lake", columns, rows, "The lake now holds", [each.warning for each in found if each.warning])
+    return Table("lake", columns, rows, "The lake now holds", [text for each in found for text in each.warnings])
 
 
 def _shares(each: Held) -> Iterator[str]:
