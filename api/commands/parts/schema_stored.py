@@ -79,6 +79,7 @@ def stuck(own: Context, files: list[Path], window: Window, version: tuple[int, i
     given = _new(files, version)
     reader = open_lake(own.lake)
     try:
+        _refuse_dropped(given, reader, window)
         with own.progress("judging stored objects"):
             found = [stuck_objects(reader, new, version, window) for new in given]
     finally:
@@ -98,6 +99,19 @@ def _new(files: list[Path], version: tuple[int, int]) -> list[KnownDefinition]:
         raise InputError(f"{', '.join(map(str, files))}: found no CustomResourceDefinition", "give the new definition with -f")
     served_of(documents, version)  # Raises InputError for a definition that an API server would refuse.
     return given_definitions(documents)
+
+
+def _refuse_dropped(given: Sequence[KnownDefinition], reader: LakeReader, window: Window) -> None:
+    """Raises InputError for a definition that drops a version in which the cluster has stored objects."""
+    from pipeline.stages.schema.stored_names import dropped_errors, recorded_values
+
+    olds = recorded_values(reader, window.until)
+    for new in given:
+        for error in dropped_errors(new.definition, olds):
+            raise InputError(
+                f"{new.source}: the API server refuses {new.definition.name}: {error}",
+                "keep the version, unserved; or store its objects anew and take it out of status.storedVersions first",
+            )
 
 
 def _old(before: Sequence[KnownDefinition], new: KnownDefinition, is_given: bool) -> KnownDefinition:

@@ -19,6 +19,7 @@ from .formats import Version
 from .places import place_of
 from .props import DecodeError
 from .rules import StoredRules
+from .stored_names import dropped_errors, recorded_values
 from .structural import NotConvertibleError
 
 
@@ -80,13 +81,14 @@ def check_definitions(
     A definition that cannot be decoded is a finding of its own. A v1beta1 file cannot be created any more: that is its first
     finding, and what is not structural follows.
     """
+    olds = recorded_values(reader) if reader is not None else []
     for document in documents:
         try:
             definition = read_definition(document)
         except InputError as problem:
             yield unreadable(problem, _name_in(document.value))
             continue
-        for error in _errors(definition, version, stored_rules(reader, document)):
+        for error in [*_errors(definition, version, stored_rules(reader, document)), *dropped_errors(definition, olds)]:
             yield _finding(document, definition, error, True)
         for error in stricter_errors(definition) if strict else ():
             yield _finding(document, definition, error, False)

@@ -50,7 +50,7 @@ class Schemas(GroupedStage[Given]):
     def groups(self, reader: LakeReader, rules: Given, asked: Asked) -> tuple[Sequence[PlannedRule], int, Mapping[str, int]]:
         """See GroupedStage."""
         walk = _walk(reader, rules, asked.window, asked.kubernetes_version)
-        names = served_of(rules.definitions, asked.kubernetes_version, reader)
+        names = served_of(rules.definitions, asked.kubernetes_version, reader, rules.before)
         return [PlannedRule(name, None, (), walk.requests_of(name)) for name in names], walk.requests, {}
 
     def judging(self, reader: LakeReader, plan: GroupedPlan[Given]) -> Judging:

@@ -21,6 +21,7 @@ from ..field_errors import FieldError
 from ..formats import Version
 from ..props import DecodeError
 from ..rules import StoredRules
+from ..stored_names import dropped_errors, recorded_values, values_of
 from ..structural import NotConvertibleError
 from .outcome import NO_OLD_DEFINITION
 from .served import Served
@@ -56,16 +57,21 @@ def given_of(documents: Sequence[Document]) -> Given:
     return Given(found)
 
 
-def served_of(documents: Sequence[Document], version: Version, reader: LakeReader | None = None) -> dict[str, Served]:
+def served_of(
+    documents: Sequence[Document], version: Version, reader: LakeReader | None = None, before: Sequence[Document] = ()
+) -> dict[str, Served]:
     """Compiled definitions by PLURAL.GROUP. Raises InputError for one that an API server of this version refuses.
 
-    With the reader of a lake, the definitions are new to its clusters. Without one, an API server has stored them.
+    With the reader of a lake, the definitions are new to its clusters. Without one, an API server has stored them. They take the
+    place of those `before`, or of those that the lake shows last.
     """
     found = {}
+    olds = values_of(before) or (recorded_values(reader) if reader is not None and documents else [])
     for document in documents:
         definition = read_definition(document)
         try:
             errors = _errors(definition, version, None if reader is None else stored_rules(reader, document))
+            errors = [*errors, *dropped_errors(definition, olds)]
         except NotConvertibleError as problem:
             raise InputError(f"{document.where()}: {definition.name}: {problem}", "see `hindcast schema check`") from None
         if errors:
