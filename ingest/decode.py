@@ -111,6 +111,9 @@ def _row(line: bytes) -> tuple[Any, ...]:
     if not line.isascii():
         line = _utf8(line, flags)
     event, extra, ts, stage_ts = _event(line)
+    version = event.api_version
+    if version is not None and version.startswith(_AUDIT_GROUP) and version not in _VERSIONS:
+        raise NotAnEventError(f"an event of {version}, which this version does not know; it knows {', '.join(_VERSIONS)}")
     if nests_too_deep(line):
         raise NotAnEventError(_TOO_DEEP)
     user = event.user or _NO_USER
@@ -238,6 +241,8 @@ def _is_whole(ref: ObjectRef, uri: str) -> bool:
     return bool(ref.name and last == (ref.subresource or ref.name)) or (last == ref.resource and not ref.subresource)
 
 
+_AUDIT_GROUP = "audit.k8s.io/"
+_VERSIONS = ("audit.k8s.io/v1", "audit.k8s.io/v1beta1", "audit.k8s.io/v1alpha1")
 _RESOURCES = ("/api/", "/apis/")
 _OLD_RESOURCES = "/oapi/"  # of OpenShift 3
 _CORE = "core"

@@ -28,7 +28,7 @@ WORDING = "wording"
 SIGNER = "signer"
 # The uids of the reviews that an event has, with commas between them: ingest/sources/reviews.py.
 REVIEW = "review"
-# Of an event with a review that says so.
+# Of an event whose review, or whose entry of GKE, says so.
 DRY_RUN = "dry-run"
 
 # Any spelling of the prefix in JSON has these bytes, or one of its letters as an escape.

@@ -30,6 +30,7 @@ from .lake_writer import LakeWriter
 from .manifest import DataFile
 from .quarantine import Quarantined, write_quarantine
 from .refusals import Refusals
+from .reused import COMPARED, IS_OTHER, MACROS, told_apart
 from .schema import EVENT_KEY, EVENTS, REPEATS
 
 # Only files of the same cluster are read, so the cluster need not be compared.
@@ -115,12 +116,27 @@ _AGAIN = {
 }
 
 
+_IDENTITY = ", ".join(dict.fromkeys((*_KEY, *COMPARED)))
+# Repeats that are no copies: requests with the identity of another one.
+_OTHERS = {
+    has_stored: f"""
+    SELECT a.row
+    FROM repeats AS a JOIN (SELECT {_IDENTITY} FROM fresh {union}) AS b USING ({_KEYS})
+    GROUP BY a.row
+    HAVING bool_and({IS_OTHER})
+    ORDER BY a.row"""
+    for has_stored, union in ((False, ""), (True, f"UNION ALL SELECT {_IDENTITY} {_STORED}"))
+}
+
+
 class EventStore:
     """Takes units of raw events into the lake, each in one transaction with the marks that say it was read."""
 
     def __init__(self, writer: LakeWriter) -> None:
         self._writer = writer
         self._connection = engine_cursor()
+        for macro in MACROS:
+            self._connection.execute(macro)
         self._folder = Folder(writer, self._connection)
 
     def store(self, unit: Iterable[Lines], marks: Mapping[str, str], quarantine_name: str) -> Counts:
@@ -212,7 +228,10 @@ class EventStore:
         return counts
 
     def _sorted_out(self, cluster: str, table: pa.Table, counts: Counts) -> tuple[pa.Table, pa.Table]:
-        """The rows that are neither in the lake nor earlier in this table, and the repeats to record."""
+        """The rows that are neither in the lake nor earlier in this table, and the repeats to record.
+
+        A row that has the identity of another request gets one of its own first.
+        """
         if not table.num_rows:
             return table, REPEATS.empty_table()
         keys = table.select(_KEY).append_column("row", pa.array(range(table.num_rows), pa.int64()))
@@ -226,10 +245,24 @@ class EventStore:
             fresh = _column(self._query(_FRESH[bool(stored)], stored, span_us), "row")
         if len(fresh) == table.num_rows:
             return table, REPEATS.empty_table()
+        others = self._others(table, fresh, stored, span_us)
+        if len(others):
+            is_other = pc.is_in(pa.array(range(table.num_rows), pa.int64()), value_set=others)
+            kept, found = table.filter(pc.invert(is_other)), told_apart(table.take(others))
+            return self._sorted_out(cluster, pa.concat_tables([kept, found]), counts)
         again = self._again(table, fresh, stored, span_us)
         counts.duplicate += table.num_rows - len(fresh)
         counts.conflicting += pc.sum(again["conflicting"], min_count=0).as_py()
         return table.take(fresh), again
+
+    def _others(self, table: pa.Table, fresh: pa.Array[Any], stored: list[str], span_us: tuple[int, int]) -> pa.Array[Any]:
+        """The places of those rows that are other requests than all rows with their identity."""
+        rows = table.select(list(dict.fromkeys((*_KEY, *COMPARED)))).append_column(
+            "row", pa.array(range(table.num_rows), pa.int64())
+        )
+        repeats = rows.filter(pc.invert(pc.is_in(rows["row"], value_set=fresh)))
+        with self._registered("repeats", repeats), self._registered("fresh", rows.take(fresh)):
+            return _column(self._query(_OTHERS[bool(stored)], stored, span_us), "row")
 
     def _again(self, table: pa.Table, fresh: pa.Array[Any], stored: list[str], span_us: tuple[int, int]) -> pa.Table:
         """Rows of REPEATS for the rows that are not fresh. It reads stored bodies, so it is called only if there are repeats."""

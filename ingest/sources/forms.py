@@ -66,6 +66,7 @@ _NAMES = (
     (b"auditID", b"stageTimestamp"),
     (b'"protoPayload"', b'"k8s.io"'),
     (b'"auditID"', b'"stage"'),
+    (b'"AuditID"', b'"Stage"'),
     (b'"AdmissionReview"', b'"uid"'),
 )
 

@@ -19,15 +19,18 @@ Fields that an entry lacks stay empty: the request's URI, and all of the user bu
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from ..notes import TRANSLATED, Sealed, noted
+from ..notes import DRY_RUN, TRANSLATED, Sealed, noted
 from .exports import Expand, Found, in_cluster
 
 _SERVICE = "k8s.io"
 _CORE = "core"  # the API's name for the empty group
+# Its value is not empty where the request was a dry run (docs.cloud.google.com, "GKE audit logging information").
+_DRY_RUN_LABEL = "command.gke.io/dryRun"
 _VERSION = re.compile(r"v\d+((alpha|beta)\d+)?")
 # google/rpc/code.proto, "HTTP Mapping" of each code.
 _HTTP_CODES = {
@@ -177,11 +180,16 @@ def _event(entry: _LogEntry, log: _AuditLog, fields: Body) -> dict[str, Any]:
         "responseObject": response,
         "requestReceivedTimestamp": entry.timestamp,
         "stageTimestamp": entry.timestamp,
-        "annotations": noted(entry.labels or {}, {TRANSLATED: ";".join(origins)}),
+        "annotations": noted(entry.labels or {}, {TRANSLATED: ";".join(origins), **_dry_run(entry.labels or {})}),
         "logEntry": {name: raw for name, raw in fields.items() if name not in _MOVED}
         | {"methodName": log.method_name, "resourceName": log.resource_name, "authorizationInfo": log.authorization_info},
     }
     return {name: value for name, value in event.items() if value is not None}
+
+
+def _dry_run(labels: Mapping[str, str]) -> dict[str, str]:
+    """The note on a dry run; entries from before this label do not say whether they are one."""
+    return {DRY_RUN: "true"} if labels.get(_DRY_RUN_LABEL) else {}
 
 
 def _body(fields: Body | None) -> Body | None:

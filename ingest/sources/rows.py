@@ -77,6 +77,8 @@ _FLAT = re.compile(
     rb'|"(?:user|objectRef|responseStatus|sourceIPs|annotations|requestObject|responseObject)"\s*:\s*"',
     re.IGNORECASE,
 )
+_NAMED = frozenset(("user", "impersonatedUser", "objectRef", "responseStatus"))
+_OWN = frozenset(_INNER.values())
 _UNDERSCORE = re.compile("_")
 _BODIES = ("requestObject", "responseObject")
 _LISTS = ("sourceIPs", "groups")
@@ -88,6 +90,7 @@ _PLAIN_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9})
 
 _encoder = msgspec.json.Encoder(order="sorted")
 _items = msgspec.json.Decoder(list[msgspec.Raw])
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def may_be_flat(event: bytes) -> bool:
@@ -185,6 +188,8 @@ def _value(name: str, raw: bytes, *, structured: bool) -> Any:
     value = msgspec.json.decode(raw) if not structured or raw[:1] == b'"' else msgspec.Raw(raw)
     if raw == b"null":
         return None
+    if isinstance(value, msgspec.Raw) and name in _NAMED and raw[:1] == b"{":
+        return _renamed(raw)
     if isinstance(value, str) and (structured or name in ("groups", "extra")) and value[:1] in ("{", "["):
         try:
             inner = msgspec.json.decode(value)
@@ -196,6 +201,14 @@ def _value(name: str, raw: bytes, *, structured: bool) -> Any:
     if name == "code" and isinstance(value, str | float):
         return int(float(value)) if str(value).replace(".", "", 1).isdigit() else None
     return value
+
+
+def _renamed(raw: bytes) -> Any:
+    """An object whose members may have the names of Go's fields, as tools print them: `Resource`, `APIGroup`."""
+    members = _members.decode(raw)
+    if not any(name not in _OWN and _bare(name) in _INNER for name in members):
+        return msgspec.Raw(raw)
+    return {_INNER.get(_bare(name), name): item for name, item in members.items()}
 
 
 def _time(text: str, zone: str) -> str:

@@ -317,9 +317,8 @@ class _Reconstruction:
         return Known(write_options(operation, query_of(uri)), "requestURI") if uri else NO_URI
 
     def _dry_run(self, options: Evidence[Object | None]) -> bool | Unknown:
-        if isinstance(options, Unknown):
-            return options
-        return asks_for_dry_run(self.event)
+        found = asks_for_dry_run(self.event)
+        return options if isinstance(options, Unknown) and found is not True else found
 
     def _request(
         self,

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ingest.altered import ALTERED_WORDS, altered_bodies
+from ingest.notes import DRY_RUN
 from queries.reach_rules import WRITE_VERBS
 
 from ..request import Grade, Object, Unknown
@@ -113,11 +114,13 @@ def asks_for_dry_run(event: Event) -> bool | Unknown:
 
 
 def _as_answered(event: Event) -> bool | Unknown:
-    """Whether a write without a recorded URI was a dry run, by a review of admission or by its answer.
+    """Whether a write without a recorded URI was a dry run, by a mark of the export, a review of admission or its answer.
 
     Only storage gives a new object a resourceVersion. The answer to an update has another one than the object that the client sent
     only if it was stored (kubernetes/apiserver pkg/registry/generic/registry/dryrun.go).
     """
+    if DRY_RUN in event.notes:
+        return True
     if event.review is not None:
         return event.review.dry_run
     answered, sent = event.response_head.meta.resource_version, event.request_head.meta.resource_version

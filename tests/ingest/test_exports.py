@@ -59,6 +59,16 @@ def test_all_exports_of_a_folder_are_the_same_events(lake: Lake, tmp_path: Path,
     assert sum(file.passed_over for file in summary.files) == 6
 
 
+@pytest.mark.parametrize(("value", "is_dry_run"), [("true", True), ("All", True), ("", False), (None, False)])
+def test_gke_marks_dry_runs(value: str | None, is_dry_run: bool) -> None:
+    entry = json.loads((EXPORTS / "gke-gcloud.json").read_bytes())[0]
+    if value is not None:
+        entry["labels"]["command.gke.io/dryRun"] = value
+    (event,) = expand(json.dumps(entry).encode()).events
+    (row,) = decode_events([event], "c", NOW, "f").table.to_pylist()
+    assert ("dry-run" in dict(row["notes"])) is is_dry_run
+
+
 def test_a_message_that_was_cut_costs_only_itself() -> None:
     group = json.loads((EXPORTS / "eks-subscription.jsonl").read_bytes().splitlines()[1])
     group["logEvents"][1]["message"] = group["logEvents"][1]["message"][:300]

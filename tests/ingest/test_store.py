@@ -51,7 +51,7 @@ def test_any_interleaving_of_duplicates_and_restarts_stores_each_event_once(
         counts = Counts()
         expected = Counts(read=len(unit))
         for cluster in "ab":
-            lines = [event(number, verb=variant) for name, number, variant in unit if name == cluster]
+            lines = [event(number, userAgent=variant) for name, number, variant in unit if name == cluster]
             counts.add(store(lake, *lines, cluster=cluster))
         for cluster, number, variant in unit:
             key = (cluster, f"id-{number}")
@@ -62,7 +62,7 @@ def test_any_interleaving_of_duplicates_and_restarts_stores_each_event_once(
                 expected.stored += 1
                 kept[key] = variant
         assert counts == expected
-    assert {(row["cluster"], row["audit_id"]): row["verb"] for row in rows(lake)} == kept
+    assert {(row["cluster"], row["audit_id"]): row["user_agent"] for row in rows(lake)} == kept
     assert len(rows(lake)) == len(kept)
     lake.close()
 
@@ -83,9 +83,53 @@ def test_identity_is_cluster_audit_id_stage_and_stage_time(lake: Lake, event: Ev
 
 
 def test_the_first_copy_of_an_event_stays(lake: Lake, event: Event, rows: Callable[[Lake], list[dict[str, Any]]]) -> None:
-    store(lake, event(1, verb="get"), event(1, verb="list"))
-    store(lake, event(1, verb="watch"))
-    assert [row["verb"] for row in rows(lake)] == ["get"]
+    store(lake, event(1, userAgent="a"), event(1, userAgent="b"))
+    store(lake, event(1, userAgent="c"))
+    assert [row["user_agent"] for row in rows(lake)] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("change", "is_other"),
+    [
+        ({"verb": "delete"}, True),
+        ({"user": {"username": "mallory"}}, True),
+        ({"objectRef": {"resource": "secrets", "namespace": "n", "name": "p", "apiVersion": "v1"}}, True),
+        ({"objectRef": {"resource": "pods", "namespace": "n", "name": "q", "apiVersion": "v1"}}, True),
+        ({"requestURI": "/api/v1/namespaces/n/pods/q"}, True),
+        ({"requestReceivedTimestamp": "2026-11-01T00:00:00.000900Z"}, True),
+        # A store of whole seconds rounded it, and a trimmed log lacks it.
+        ({"requestReceivedTimestamp": "2026-11-01T00:00:00Z"}, False),
+        ({"requestReceivedTimestamp": None}, False),
+        ({"requestURI": None}, False),
+        ({"objectRef": None}, False),
+        ({"requestURI": "/api/v1/namespaces/n/pods/p?pretty=true"}, False),
+        ({"objectRef": {"resource": "pods", "namespace": "n", "name": "REDACTED", "apiVersion": "v1"}}, False),
+        ({"sourceIPs": ["10.0.0.9"]}, False),
+    ],
+)
+def test_several_requests_may_have_one_audit_id(
+    lake: Lake, event: Event, rows: Callable[[Lake], list[dict[str, Any]]], change: dict[str, Any], is_other: bool
+) -> None:
+    told = {
+        "verb": "get",
+        "user": {"username": "alice", "groups": ["g"]},
+        "requestURI": "/api/v1/namespaces/n/pods/p",
+        "objectRef": {"resource": "pods", "namespace": "n", "name": "p", "apiVersion": "v1"},
+        "requestReceivedTimestamp": "2026-11-01T00:00:00.000100Z",
+        "stageTimestamp": "2026-11-01T00:00:01Z",
+    }
+    both = event(1, **told), event(1, **(told | change))
+    counts = store(lake, *both)
+    assert (counts.stored, counts.duplicate) == ((2, 0) if is_other else (1, 1))
+    assert counts.conflicting == 0 or not is_other
+    before = rows(lake)
+    for again in (both, both[::-1]):
+        assert store(lake, *again).stored == 0  # in any order
+    assert rows(lake) == before
+    ids = [row["audit_id"] for row in before]
+    assert [each.partition("~")[0] for each in ids] == ["id-1"] * len(before)
+    assert len(set(ids)) == len(before)
+    assert [dict(row["notes"]).get("reused") for row in before] == [None, "id-1"][: len(before)]
 
 
 def repeats(lake: Lake) -> list[tuple[str, str, bool]]:
@@ -99,7 +143,7 @@ def test_what_comes_again_from_elsewhere_or_differs_is_remembered(lake: Lake, ev
     assert repeats(lake) == []
     store(lake, event(2), event(3), source="webhook")
     store(lake, event(3), source="file:audit.log")
-    store(lake, event(1, verb="get"), source="file:audit.log")
+    store(lake, event(1, userAgent="other"), source="file:audit.log")
     assert repeats(lake) == [("id-1", "file:audit.log", True), ("id-2", "webhook", False), ("id-3", "file:audit.log", False)]
 
 

@@ -8,7 +8,7 @@ SELECT
     planned.class,
     coalesce(
         code BETWEEN 200 AND 299 AND level = 'RequestResponse' AND response_object IS NOT NULL AND len(flags) = 0
-        AND coalesce(status_message, '') = '' AND annotations['authorization.k8s.io/decision'] IS DISTINCT FROM 'forbid'
+        AND NOT map_contains(notes, 'dry-run') AND coalesce(status_message, '') = '' AND annotations['authorization.k8s.io/decision'] IS DISTINCT FROM 'forbid'
         -- As the API server writes them; an answer in another order is found to show no object when it is read.
         AND NOT starts_with(response_object, '{"kind":"Table",') AND NOT starts_with(response_object, '{"kind":"Status",')
         AND NOT starts_with(response_object, '{"kind":"PartialObjectMetadata",')
