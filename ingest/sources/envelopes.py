@@ -31,6 +31,7 @@ _BRACKETS = (b"{", b"[")
 # A record separator (RFC 7464), the NUL of `jq --raw-output0`, and the commas of an array printed one item a line.
 _AROUND = b" \t\r\n\x1e\0,"
 _USER = b'"user":{'  # a flat row may begin as an event does
+_AUDIT_ID = b'"auditID":"'
 _TEXT_BODY = b'Object":"'  # a body as JSON in a text
 
 
@@ -75,7 +76,7 @@ class LineReader:
 def looks_complete(line: bytes) -> bool:
     """Whether a last line without a newline ends with complete JSON, rather than still being written."""
     last = _split(unstamped(line))[-1]
-    if _is_json(last):
+    if is_whole(last):
         return last[:1] in _BRACKETS  # the beginning of a number is also a number
     return ends_with_event(last)
 
@@ -124,7 +125,8 @@ def expand(value: bytes, depth: int = 0) -> Found:
 
     A document that is not a known envelope is returned unchanged.
     """
-    is_event = value.startswith(_EVENT) and value.endswith(_ENDS) and _USER in value and _TEXT_BODY not in value
+    is_event = value.startswith(_EVENT) and value.endswith(_ENDS) and _USER in value and _AUDIT_ID in value
+    is_event = is_event and _TEXT_BODY not in value
     if is_event and value.find(_EVENT, 1) < 0 and b"}{" not in value:
         return Found([value])
     value = value.strip(_AROUND)
@@ -143,12 +145,13 @@ def expand(value: bytes, depth: int = 0) -> Found:
 def _found_in(value: bytes, depth: int) -> Found:
     if (found := events_inside(value, expand, depth)) is not None:
         return found if found.events == [value] else found._replace(form=found.form or form_of_record(value))
-    if not _is_json(value) and (found := events_in_text(value, expand, depth)) is not None:
+    if not is_whole(value) and (found := events_in_text(value, expand, depth)) is not None:
         return found._replace(form=found.form or PREFIXED)
     return Found([], 1) if is_other_log(value) else Found([value])
 
 
-def _is_json(value: bytes) -> bool:
+def is_whole(value: bytes) -> bool:
+    """Whether bytes are one value of JSON."""
     try:
         _anything.decode(value)
     except RecursionError:

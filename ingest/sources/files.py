@@ -21,6 +21,7 @@ from .envelopes import not_an_audit_log
 from .forms import form_of
 from .logfile import FileSummary, LogFile, Reading
 from .object_store import is_url, object_sources
+from .rotated import put_together
 
 # audit.log, audit-2026-07-24T10-11-12.345.log.gz, audit.log.1.gz, export.jsonl.zst
 _LOG_NAME = re.compile(r"[^.].*\.(log|json|jsonl|ndjson)([.-]\d+)*(\.gz|\.zst|\.zstd|\.bz2|\.xz)?")
@@ -73,13 +74,16 @@ def ingest_files(
         total = sum(source.size_bytes or 0 for source in sources)
         before = 0
         with lake.writer() as writer, closing(EventStore(writer)) as store:
+            logs: list[LogFile] = []
             for source in sources:
                 entry = FileSummary(source.name)
                 summary.files.append(entry)
                 log = LogFile(entry, reading, received_ts, redactor)
+                logs.append(log)
                 _ingest(store, lake, source, log, partial(_advance, progress, before, total))
                 before += source.size_bytes or 0
                 progress(before, total)
+            put_together(logs, store)
     return summary
 
 

@@ -243,7 +243,8 @@ def events_in_text(line: bytes, expand: Expand, depth: int = 0) -> Found | None:
 def _torn(text: bytes) -> list[Found]:
     """An event that begins in a text between whole events, and has no end there."""
     opening = _OPEN.search(text)
-    return [Found([text.strip(_PADDING)])] if opening is not None and has_trace(text[opening.start() :]) else []
+    torn = b"" if opening is None else text[opening.start() :].strip(_PADDING)
+    return [Found([torn])] if has_trace(torn) else []
 
 
 def ends_with_event(line: bytes) -> bool:

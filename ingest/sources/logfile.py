@@ -24,7 +24,7 @@ from ..redaction.redact import Redactor
 from ..sink import is_cluster_name
 from ..store import Counts, EventStore, Lines
 from .content import Content, Source
-from .envelopes import LineReader, expand, looks_complete, not_an_audit_log
+from .envelopes import LineReader, expand, is_whole, looks_complete, not_an_audit_log
 from .exports import Found
 from .finder import may_hold_event
 from .forms import NAMES, PLAIN, Form, form_of
@@ -97,6 +97,9 @@ class LogFile:
         self._key = ""
         self._digest = xxhash.xxh3_128()
         self._known = _Mark()
+        # Of a container log that rotation cut: the part of an event at its end, and the rest of one at its beginning.
+        self.unfinished = b""
+        self.beginning = b""
 
     @property
     def offset_bytes(self) -> int:
@@ -173,7 +176,32 @@ class LogFile:
         elif ends and looks_complete(reader.rest):
             self._commit_lines(store, [reader.rest], newline=b"")
         elif ends and reader.rest:
-            self.entry.add_note(f"{self._unit} {number} is not finished; it is taken by the next ingest once it is")
+            self.unfinished = reader.rest if self._is_cut_by_rotation else b""
+            self.entry.add_note(self._unfinished_note(number))
+
+    def take_finished(self, store: EventStore, event: bytes) -> None:
+        """Store the event whose rest is in another file."""
+        number = self._known.number + 1
+        self.entry.note = self.entry.note.replace(self._unfinished_note(number), "").removesuffix("; ")
+        units: dict[str, _Unit] = {}
+        self._take(event, number, units)
+        self._commit(store, units, number, {})
+
+    def set_beginning_aside(self, store: EventStore, why: str) -> None:
+        """Put the rest of an event whose first part is not there into quarantine."""
+        self.entry.passed_over -= 1
+        event = sealed(self.beginning)
+        event = event if self._redactor is None else self._redactor.apply(event)
+        where = partial(_place, self.entry.path, self._unit, [1])
+        name = f"file-{xxhash.xxh3_128_hexdigest(self._key.encode())}-beginning"
+        self.entry.counts.add(store.set_aside([Lines(self.cluster, self._source, self.received_ts, [event], where)], {}, name, why))
+
+    def _unfinished_note(self, number: int) -> str:
+        return f"{self._unit} {number} is not finished; it is taken by the next ingest once it is"
+
+    @property
+    def _is_cut_by_rotation(self) -> bool:
+        return self._form is not None and self._form.grows and self._form.others
 
     def _commit_lines(self, store: EventStore, lines: Sequence[bytes], newline: bytes = b"\n") -> None:
         """Store some lines together with the mark that they were read."""
@@ -194,6 +222,9 @@ class LogFile:
         """Add the events of a line to those of their clusters."""
         found = expand(line)
         if self._form is not None and self._form.others and found.events == [line] and not may_hold_event(line):
+            found = Found([], 1)
+        if number == 1 and self._is_cut_by_rotation and found.events in ([], [line]) and not is_whole(line):
+            self.beginning = line
             found = Found([], 1)
         self.entry.passed_over += found.passed_over
         self.entry.forms[found.form] += len(found.events)
