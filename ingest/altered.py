@@ -95,13 +95,13 @@ def _bare(key: str) -> str:
 
 
 def altered_bodies(notes: Mapping[str, str]) -> dict[str, str]:
-    """The bodies of an event that are none because a pipeline changed them: the field, and why."""
+    """The bodies of an event that do not count, because a pipeline changed them: the field, and why."""
     told = (each.partition("=") for each in notes.get(ALTERED, "").split(",") if each)
     return {field: why for field, _, why in told if why in ALTERED_WORDS}
 
 
 def why_no_body(field: str, verb: str | None, level: str | None, body: bytes, separator: str) -> str | None:
-    """Why a body is none; an empty text for an empty body that stands for "not recorded", and None for a body.
+    """Why a body does not count; an empty text for an empty body that stands for "not recorded", and None for a body.
 
     `separator` is what stands for dots in the keys of the event: see `renamed_with`.
     """

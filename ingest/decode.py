@@ -343,7 +343,7 @@ def _object(raw: msgspec.Raw, flags: list[str]) -> bytes | None:
 
 
 def _bodies(event: Event, flags: list[str], changed: list[str], separator: str) -> list[bytes | None]:
-    """Both bodies. One that no server writes is none; `changed` gets it with the reason."""
+    """Both bodies. One that no server writes does not count; `changed` gets it with the reason."""
     found: list[bytes | None] = []
     for name, raw in (("requestObject", event.request_object), ("responseObject", event.response_object)):
         data = _object(raw, flags)

@@ -53,7 +53,7 @@ def recorded(
         "level": level,
         "auditID": audit_id,
         "stage": "ResponseComplete",
-        "requestURI": _uri(verb, reference),
+        "requestURI": uri_of(verb, reference),
         "verb": verb,
         "user": {"username": user, "groups": list(groups)},
         "objectRef": reference,
@@ -65,7 +65,7 @@ def recorded(
     }
 
 
-def _uri(verb: str, reference: Mapping[str, str]) -> str:
+def uri_of(verb: str, reference: Mapping[str, str]) -> str:
     """As a client asks for it: the name of a new object is in its body alone."""
     group, version, namespace = reference["apiGroup"], reference["apiVersion"], reference["namespace"]
     parts = [f"/apis/{group}/{version}" if group else f"/api/{version}", *(["namespaces", namespace] if namespace else [])]
@@ -73,6 +73,21 @@ def _uri(verb: str, reference: Mapping[str, str]) -> str:
     subresource = reference.get("subresource")
     parts += [] if verb == "create" and not subresource else [reference["name"]]
     return "/".join([*parts, *([subresource] if subresource else [])])
+
+
+def reference_of(uri: str) -> Object:
+    """`objectRef` as a server writes it for a URL, as a member of an event; nothing for a URL that names no resource."""
+    parts = [part for part in uri.partition("?")[0].split("/") if part]
+    start = {"api": 1, "apis": 2}.get(parts[0] if parts else "", 0)
+    if not start or len(parts) < start + 2 or "*" in uri:
+        return {}
+    reference = {"apiGroup": parts[1] if start == 2 else "", "apiVersion": parts[start]}
+    rest = parts[start + 1 :]
+    if rest[0] == "namespaces" and len(rest) > 1:
+        reference["namespace"] = rest[1]
+        rest = rest[2:] if len(rest) > 2 and rest[2] not in ("status", "finalize") else rest
+    named = zip(("resource", "name", "subresource"), rest, strict=False)
+    return {"objectRef": {name: text for name, text in (reference | dict(named)).items() if text}}
 
 
 def deployment(name: str, replicas: int, namespace: str = "shop", **metadata: Any) -> Object:

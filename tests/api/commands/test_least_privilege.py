@@ -18,7 +18,7 @@ from pipeline.authorization import GivenRbac, authorize
 from pipeline.cel.library.authorizer import Attributes
 from pipeline.request import UserInfo
 from tests.rbac_validation import violations
-from tests.recording import START, Object, take_in
+from tests.recording import START, Object, reference_of, take_in
 from tests.yaml_text import load_yaml_all
 
 ROBOT = "system:serviceaccount:ci:robot"
@@ -28,7 +28,6 @@ RBAC = "rbac.authorization.k8s.io"
 def event(number: int, user: str, verb: str, uri: str, decision: str = "allow", code: int = 200, **more: Any) -> Object:
     """One event at the level Metadata."""
     at = START + timedelta(seconds=number)
-    parts = uri.split("?")[0].strip("/").split("/")
     allowed = f'RBAC: allowed by ClusterRoleBinding "admins" of ClusterRole "cluster-admin" to User "{user}"'
     return {
         "kind": "Event",
@@ -39,7 +38,7 @@ def event(number: int, user: str, verb: str, uri: str, decision: str = "allow", 
         "requestURI": uri,
         "verb": verb,
         "user": {"username": user, "groups": ["system:authenticated"]},
-        "objectRef": {"resource": parts[4] if len(parts) > 4 else parts[-1], "apiVersion": "v1"},
+        **reference_of(uri),
         "responseStatus": {"metadata": {}, "code": code},
         "requestReceivedTimestamp": f"{at:%Y-%m-%dT%H:%M:%S.%f}Z",
         "stageTimestamp": f"{at:%Y-%m-%dT%H:%M:%S.%f}Z",

@@ -50,7 +50,12 @@ INSTALL = "stacks.crossplane.io"
 def installed(number: int, user: str, resource: str, name: str, package: str, verb: str = "create") -> dict[str, Any]:
     """An event that creates or deletes an install."""
     uri = f"/apis/{INSTALL}/v1alpha1/namespaces/gcp/{resource}" + (f"/{name}" if verb == "delete" else "")
-    body = {"kind": "Install", "metadata": {"name": name, "namespace": "gcp"}, "spec": {"package": package}}
+    body = {
+        "apiVersion": f"{INSTALL}/v1alpha1",
+        "kind": "Install",
+        "metadata": {"name": name, "namespace": "gcp"},
+        "spec": {"package": package},
+    }
     reference = {"resource": resource, "namespace": "gcp", "name": name, "apiGroup": INSTALL, "apiVersion": "v1alpha1"}
     more = {"level": "RequestResponse", "objectRef": reference, "requestObject": body, "responseObject": body}
     return event(number, user, verb, uri, ALLOWED, **more)
@@ -132,6 +137,7 @@ def test_a_cluster_stack_connects_the_namespaces_of_claims_and_of_what_serves_th
     def served(number: int, namespace: str, claim: dict[str, str]) -> dict[str, Any]:
         uri = f"/apis/gcp.crossplane.io/v1alpha1/namespaces/{namespace}/cloudsqlinstances"
         body = {
+            "apiVersion": "gcp.crossplane.io/v1alpha1",
             "kind": "CloudSQLInstance",
             "metadata": {"name": f"sql-{number}", "namespace": namespace},
             "spec": {"claimRef": claim},
@@ -160,7 +166,7 @@ def test_a_cluster_stack_connects_the_namespaces_of_claims_and_of_what_serves_th
         ("prod", "user-1"),
         ("prod", "user-2"),
         ("prod", "the same namespace"),
-        ("shop", "unknown"),
+        ("prod", "unknown"),
     ]
 
 

@@ -67,7 +67,7 @@ EVENTS = [
         "level": "RequestResponse",
         "responseStatus": {"metadata": {}, "code": 200},
         "requestObject": {
-            "kind": "CertificateSigningRequest", "spec": _SPEC, "metadata": {"name": "c"},
+            "apiVersion": f"{CERTIFICATES}/v1", "kind": "CertificateSigningRequest", "spec": _SPEC, "metadata": {"name": "c"},
         },
     },
     refused(23, "ann", "create", 'secrets "s" is forbidden: exceeded quota: q, requested: count/secrets=1', "allow"),

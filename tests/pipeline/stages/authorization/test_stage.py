@@ -25,7 +25,7 @@ from pipeline.stages.authorization.calibration import Agreement, Decided, compar
 from pipeline.stages.registry import AUTHORIZATION
 from pipeline.stages.stage import Asked
 from queries import open_lake
-from tests.recording import START, Object, take_in
+from tests.recording import START, Object, reference_of, take_in
 
 RBAC = "rbac.authorization.k8s.io"
 MASTER = {"username": "root", "groups": ["system:masters"]}
@@ -46,7 +46,7 @@ def event(number: int, user: str, verb: str, uri: str, reason: str | None = "", 
         "requestURI": uri,
         "verb": verb,
         "user": {"username": user, "groups": ["system:authenticated"]},
-        "objectRef": {"resource": "pods", "namespace": "shop", "apiVersion": "v1"},
+        **reference_of(uri),
         "responseStatus": {"metadata": {}, "code": code},
         "requestReceivedTimestamp": f"{at:%Y-%m-%dT%H:%M:%S.%f}Z",
         "stageTimestamp": f"{at:%Y-%m-%dT%H:%M:%S.%f}Z",

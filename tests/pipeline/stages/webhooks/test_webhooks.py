@@ -27,7 +27,7 @@ from pipeline.stages.webhooks.decode import configuration_from_object
 from pipeline.stages.webhooks.interception import interception, reasons
 from pipeline.stages.webhooks.walk import Walk
 from queries import LakeReader, open_lake
-from tests.recording import START, take_in
+from tests.recording import START, take_in, uri_of
 from tests.yaml_text import load_yaml
 
 FOLDER = Path(__file__).parents[3] / "cases" / "webhooks"
@@ -112,19 +112,20 @@ def event_of(case: Mapping[str, Any], index: int) -> dict[str, Any]:
         bodies["requestObject"] = {"kind": "DeleteOptions", "apiVersion": "v1", **told["options"]}
     if code < 300 and code != 101 and not told.get("unanswered"):
         bodies["responseObject"] = answer
+    reference = {
+        "resource": resource, "namespace": namespace or (name if resource == "namespaces" else ""), "name": name,
+        "apiGroup": group, "apiVersion": version, "subresource": subresource,
+    }  # fmt: skip
     return {
         "kind": "Event",
         "apiVersion": "audit.k8s.io/v1",
         "level": "RequestResponse",
         "auditID": f"{CASES.index(dict(case))}-{index}",
         "stage": "ResponseComplete",
-        "requestURI": f"/{place}/{name}?{told.get('query', '')}".rstrip("?"),
+        "requestURI": f"{uri_of(verb, reference)}?{told.get('query', '')}".rstrip("?"),
         "verb": verb,
         "user": {"username": "alice", "groups": ["system:authenticated"]},
-        "objectRef": {
-            "resource": resource, "namespace": namespace or (name if resource == "namespaces" else ""), "name": name,
-            "apiGroup": group, "apiVersion": version, "subresource": subresource,
-        },
+        "objectRef": reference,
         "responseStatus": status,
         "requestReceivedTimestamp": f"{at:%Y-%m-%dT%H:%M:%S.%f}Z",
         "stageTimestamp": f"{at + timedelta(milliseconds=4):%Y-%m-%dT%H:%M:%S.%f}Z",
