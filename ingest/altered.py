@@ -55,6 +55,10 @@ _KNOWN = {
 }
 
 
+# A filter renames all keys or none.
+_ON_NEARLY_ALL = "authorization.k8s.io/decision"
+
+
 class _Head(msgspec.Struct, rename="camel"):
     kind: msgspec.Raw = ABSENT
     api_version: msgspec.Raw = ABSENT
@@ -74,6 +78,8 @@ def restored(annotations: dict[str, str], separator: str) -> dict[str, str]:
 
 def renamed_with(annotations: Mapping[str, str]) -> str:
     """What stands for dots in the keys of an event, as its annotations show; empty where none was renamed."""
+    if _ON_NEARLY_ALL in annotations:
+        return ""
     for key in annotations:
         prefix, slash, _ = key.partition("/")
         if slash and "_" in prefix:
@@ -105,6 +111,8 @@ def why_no_body(field: str, verb: str | None, level: str | None, body: bytes, se
 
     `separator` is what stands for dots in the keys of the event: see `renamed_with`.
     """
+    if not separator and _HEAD.match(body):
+        return None
     if _NOTHING.fullmatch(body) and not (field == "requestObject" and verb == "patch"):
         return EMPTY if verb in _OBJECTS[field] and level not in _UNRECORDED else ""
     if separator and (separator != "_" or _DOUBTFUL_KEY.search(body)):
