@@ -67,6 +67,8 @@ def _shown_by(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
     final = event.may_have_succeeded and event.stage == "ResponseComplete" and event.resource.resource
     if final and event.succeeded and event.verb == "get" and not event.subresource:
         yield from _read_version(event)
+    if final and event.succeeded and event.verb == "list" and not event.subresource:
+        yield from _listed_versions(event)
     if not final or event.verb not in WRITE_VERBS or event.subresource in _BESIDE:
         return
     if event.verb == "deletecollection":
@@ -97,6 +99,23 @@ def _read_version(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
     if body_kind(head, event.response_raw) is BodyKind.OBJECT:
         version = _version(event, Form.WHOLE, head, body=event.response_raw)
         yield key_of(event, head), replace(version, audit_id="", created=moment_of(head.meta.creation_timestamp))
+
+
+def _listed_versions(event: Event) -> Iterator[tuple[ObjectKey, Version]]:
+    """The versions that a recorded list shows. Its items lack the type, which the list has."""
+    head = event.response_head
+    if body_kind(head, event.response_raw) is not BodyKind.LIST:
+        return
+    kind, items = list_items(event.response_raw)
+    named = b'{"kind":%s,"apiVersion":%s,' % (msgspec.json.encode(kind), msgspec.json.encode(head.api_version))
+    for item in items:
+        body = named + (item.encode() if isinstance(item, str) else item).lstrip()[1:].lstrip()
+        own = head_of(body)
+        if own.meta.name:
+            place = event.cluster, event.resource.group, event.resource.resource, own.meta.namespace, own.meta.name
+            version = _version(event, Form.WHOLE, own, body=body)
+            created = moment_of(own.meta.creation_timestamp)
+            yield object_key(*place), replace(version, audit_id="", created=created, creates=False)
 
 
 def asks_for_dry_run(event: Event) -> bool | Unknown:

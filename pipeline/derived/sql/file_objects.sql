@@ -7,7 +7,7 @@
 WITH split AS (
     SELECT
         split_part(cluster, '/', 1)::INTEGER AS file, cluster[strpos(cluster, '/') + 1:] AS its_cluster,
-        hash(audit_id, stage, stage_ts, code, flags) AS content, resource, subresource, namespace, name, verb, response_object
+        hash(audit_id, stage, stage_ts, code, flags) AS content, level, resource, subresource, namespace, name, verb, response_object
     FROM events
     WHERE stage = 'ResponseComplete' AND resource <> 'events'
 ),
@@ -15,7 +15,9 @@ WITH split AS (
 named AS (
     SELECT file, its_cluster, resource, namespace, CASE verb WHEN 'deletecollection' THEN '/' ELSE coalesce(name, '') END AS its_name, content
     FROM split
-    WHERE (name IS NOT NULL OR verb <> 'create') AND (verb NOT IN ('get', 'list', 'watch') OR subresource IS NOT NULL)
+    WHERE (name IS NOT NULL OR verb <> 'create')
+        -- A read with its answer shows the object.
+        AND (verb NOT IN ('get', 'list', 'watch') OR subresource IS NOT NULL OR (verb = 'get' AND level = 'RequestResponse'))
     UNION ALL
     SELECT file, its_cluster, resource, namespace, object_name(NULL, 'create', response_object), content
     FROM split

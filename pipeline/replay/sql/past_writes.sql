@@ -1,4 +1,4 @@
--- one row per recorded write of an object in `asked`, and per deletecollection in the place of such an object
+-- one row per recorded write of an object in `asked`, per recorded read that shows it, and per deletecollection in its place
 -- partition: a deletecollection has a row for each partition with an object in its place
 -- asked_name: the name in `asked`; for a deletecollection a slash, which no name contains
 --
@@ -35,4 +35,8 @@ FROM events JOIN looked_for
     AND looked_for.place = coalesce(events.namespace, '')
     AND looked_for.name = CASE WHEN verb = 'deletecollection' THEN '/' ELSE object_name(events.name, verb, response_object) END
 WHERE stage = 'ResponseComplete' AND ($until IS NULL OR ts < $until)
-    AND (verb = 'deletecollection' OR (verb IN ('create', 'update', 'patch', 'delete') AND (coalesce(code, 0) = 0 OR code BETWEEN 200 AND 299)))
+    AND (
+        verb = 'deletecollection'
+        OR (verb IN ('create', 'update', 'patch', 'delete') AND (coalesce(code, 0) = 0 OR code BETWEEN 200 AND 299))
+        OR (verb = 'get' AND code BETWEEN 200 AND 299 AND level = 'RequestResponse' AND coalesce(subresource, '') = '')
+    )
