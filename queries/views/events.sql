@@ -13,7 +13,7 @@
 -- obj_uid: as the client sent it, not as stored
 -- obj_rv: as the client sent it, not as stored
 -- code: HTTP status code
--- notes: what Hindcast noted on the event, by name: redacted, translated, wording, signer, review, dry-run
+-- notes: what Hindcast noted on the event, by name: redacted, translated, altered, reused, wording, signer, review, dry-run
 -- vap_failures: the decoded validation_failure annotation, empty without one
 -- request_object: JSON as recorded, null where the level or the verb leaves it out
 -- response_object: JSON as recorded, after the output transformation that the client asked for
