@@ -7,7 +7,7 @@ of each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ from ..history.kinds import by_resource
 from ..history.snapshots import ResourceName, snapshot_versions
 from ..history.versions import LogVersions
 from ..history.world import LogHistory
-from ..history.writes import list_items, record
+from ..history.writes import list_items, record, versions_of
 from ..request import GroupVersionResource
 from ..requests.classes import RequestClass
 from ..runs.window import Window, horizon
@@ -33,6 +33,13 @@ _FIELDS: list[pa.Field[Any]] = [pa.field(name, pa.string()) for name in ("cluste
 ASKED = pa.schema([*_FIELDS, pa.field(PARTITION, pa.int32())])
 # In place of a name: the deletecollections that such an object may have met. No name holds a slash.
 _SWEPT = "/"
+
+
+def _record_listed(event: Event, asked: Collection[tuple[Any, ...]], versions: LogVersions) -> None:
+    """Enter the versions of asked objects that a list shows."""
+    for key, version in versions_of(event):
+        if (event.cluster, event.resource.resource, key.namespace, key.name) in asked:
+            versions.add(key, version)
 
 
 def asked_of(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
@@ -87,13 +94,17 @@ class EarlierVersions:
         found = set()
         for batch in writes:
             for row in rows_of(batch):
-                if (row["cluster"], row["resource"], row["namespace"] or "", row["asked_name"]) not in asked:
+                is_list = row["verb"] == "list"
+                if not is_list and (row["cluster"], row["resource"], row["namespace"] or "", row["asked_name"]) not in asked:
                     continue
                 # A write is shelved in every partition that asks for it, but counts once.
                 event = (row["cluster"], row["audit_id"], row["stage_ts"])
                 if event not in found:
                     found.add(event)
-                    record(Event.from_row(row), versions)
+                    if is_list:
+                        _record_listed(Event.from_row(row), asked, versions)
+                    else:
+                        record(Event.from_row(row), versions)
         names = {name for batch in waiting for name in pc.unique(batch.column("name")).to_pylist() if name}
         for cluster in sorted({key[0] for key in asked}):
             self._add_snapshots(cluster, names, versions)

@@ -22,6 +22,14 @@ named AS (
     SELECT file, its_cluster, resource, namespace, object_name(NULL, 'create', response_object), content
     FROM split
     WHERE name IS NULL AND verb = 'create'
+    UNION ALL
+    SELECT file, its_cluster, resource, coalesce(item.namespace, ''), item.name, content
+    FROM (
+        SELECT *, unnest(from_json(json_extract(response_object, '$.items[*].metadata'), '[{"name":"VARCHAR","namespace":"VARCHAR"}]')) AS item
+        FROM split
+        WHERE verb = 'list' AND level = 'RequestResponse' AND subresource IS NULL AND json_valid(response_object)
+    )
+    WHERE item.name IS NOT NULL
 )
 SELECT file, hash(its_cluster, resource, coalesce(namespace, ''), its_name) AS object, bit_xor(content) AS digest
 FROM named

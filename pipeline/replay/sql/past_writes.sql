@@ -1,6 +1,6 @@
--- one row per recorded write of an object in `asked`, per recorded read that shows it, and per deletecollection in its place
+-- one row per recorded write of an object in `asked`, per recorded read that shows it, and per deletecollection or list in its place
 -- partition: a deletecollection has a row for each partition with an object in its place
--- asked_name: the name in `asked`; for a deletecollection a slash, which no name contains
+-- asked_name: the name in `asked`; for a deletecollection or a list a slash, which no name contains
 --
 -- A deletecollection that was refused halfway deleted some objects before. One scan finds both kinds of rows. They have no order,
 -- because sorting whole bodies takes longer than finding them.
@@ -8,6 +8,9 @@ WITH looked_for AS (
     SELECT cluster, resource, place, name, partition FROM asked
     UNION
     SELECT cluster, resource, place, '/', partition FROM asked
+    UNION
+    -- A list of all namespaces.
+    SELECT cluster, resource, '', '/', partition FROM asked
 )
 -- The user of a write does not matter here, nor does the sent body where the answer shows the whole object. Annotations matter only
 -- for a refusal halfway, for a truncated body, and for a body without an answer, which webhooks may have changed.
@@ -33,10 +36,13 @@ SELECT
 FROM events JOIN looked_for
     ON looked_for.cluster = events.cluster AND looked_for.resource = events.resource
     AND looked_for.place = coalesce(events.namespace, '')
-    AND looked_for.name = CASE WHEN verb = 'deletecollection' THEN '/' ELSE object_name(events.name, verb, response_object) END
+    AND looked_for.name = CASE
+        WHEN verb IN ('deletecollection', 'list') THEN '/'
+        ELSE object_name(events.name, verb, response_object)
+    END
 WHERE stage = 'ResponseComplete' AND ($until IS NULL OR ts < $until)
     AND (
         verb = 'deletecollection'
         OR (verb IN ('create', 'update', 'patch', 'delete') AND (coalesce(code, 0) = 0 OR code BETWEEN 200 AND 299))
-        OR (verb = 'get' AND code BETWEEN 200 AND 299 AND level = 'RequestResponse' AND coalesce(subresource, '') = '')
+        OR (verb IN ('get', 'list') AND code BETWEEN 200 AND 299 AND level = 'RequestResponse' AND coalesce(subresource, '') = '')
     )
