@@ -1,6 +1,6 @@
 """Audit IDs that several requests have: clients choose them (kubernetes#101597), and stores of whole seconds tell no difference.
 
-A row's identity is (cluster, audit_id, stage, stage_ts). Copies of one event agree in who asked for what, and when it came. A row
+A row's identity is (cluster, audit_id, stage, stage_ts). Copies of one event agree in what was asked for, and when it came. A row
 with the identity of another one that differs in these is another request. It is kept under an audit ID of its own, which follows
 from its content: so the same event read again has the same one. The note `reused` has the ID that the client chose.
 """
@@ -18,7 +18,7 @@ from .reviewed import REVIEWED
 
 REUSED = "reused"
 # What copies of one event agree in, as far as both have it.
-_SAME = ("verb", "api_group", "resource", "subresource", "namespace", "name", "user_name")
+_SAME = ("verb", "api_group", "resource", "subresource", "namespace", "name")
 _HIDDEN = "REDACTED|blake2b:"
 _differing = " OR ".join(
     (

@@ -92,7 +92,7 @@ def test_the_first_copy_of_an_event_stays(lake: Lake, event: Event, rows: Callab
     ("change", "is_other"),
     [
         ({"verb": "delete"}, True),
-        ({"user": {"username": "mallory"}}, True),
+        ({"user": {"username": "mallory"}}, False),
         ({"objectRef": {"resource": "secrets", "namespace": "n", "name": "p", "apiVersion": "v1"}}, True),
         ({"objectRef": {"resource": "pods", "namespace": "n", "name": "q", "apiVersion": "v1"}}, True),
         ({"requestURI": "/api/v1/namespaces/n/pods/q"}, True),
