@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, permutations, product
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -278,9 +279,15 @@ def may_be_subject(binding: Binding, user: UserInfo) -> bool:
     """Whether a binding is for a user, or may be, because its groups were not recorded, or its name or a group was redacted."""
     keys = keys_of(user)
     return any(
-        (kind, name) in keys or (kind, clean_text(name)) in keys or (kind == "Group" and not user.is_whole)
+        (kind, name) in keys or (kind == "Group" and not user.is_whole) or (kind, _cleaned(name)) in keys
         for kind, name in binding.subject_keys()
     )
+
+
+@lru_cache(maxsize=65_536)
+def _cleaned(name: str) -> str:
+    """The name as redaction leaves it; the subjects of a few bindings are asked about for every user."""
+    return clean_text(name)
 
 
 def may_allow_another(objects: RbacObjects, user: UserInfo, asked: Attributes) -> bool:

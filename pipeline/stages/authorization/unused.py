@@ -130,6 +130,7 @@ def _rules(
     rules = next((version.value for version in of_role if isinstance(version, Known) and version.value is not None), ())
     asked_by = {id(each): each for key in binding.subject_keys() for each in users.get(key, ())}
     subjects = tuple(f"{kind} {name}" for kind, name in binding.subject_keys() if kind)
+    possible = list(_possible(unsure, binding)) if rules else []
     for rule in rules:
         used = _Used()
         for each in asked_by.values():
@@ -148,17 +149,31 @@ def _rules(
             tuple(verb for verb in rule.verbs if verb not in used.verbs),
             tuple(part for part in (rule.urls or rule.resources) if part not in used.resources),
             seen[rule],
-            sum(use.requests for use in unsure if _may_use(use, binding, rule)),
+            sum(use.requests for use, is_of_user in possible if _may_use(use, rule, is_of_user=is_of_user)),
         )
 
 
-def _may_use(use: Use, binding: Binding, rule: Rule) -> bool:
-    """Whether a request may have used a rule of a binding, where the log lacks the groups of its user, or what it asked for."""
-    is_of_user = binding.subject_of(keys_of(use.user)) is not None
-    if use.asked is None or not may_be_subject(binding, use.user):
-        return may_be_subject(binding, use.user)
-    is_counted = is_of_user and rule.allows(use.asked)
-    return binding.namespace in ("", use.asked.namespace) and rule.may_allow(use.asked) and not is_counted
+def _possible(unsure: Sequence[Use], binding: Binding) -> Iterator[tuple[Use, bool]]:
+    """The requests that may have used a binding, because the log lacks the groups of their user, or what they asked for.
+
+    Also says of each whether the binding surely is for its user. Many requests have one user, which is looked up once.
+    """
+    found: dict[tuple[str, tuple[str, ...], bool], tuple[bool, bool]] = {}
+    for use in unsure:
+        if use.asked is not None and binding.namespace not in ("", use.asked.namespace):
+            continue
+        user = use.user
+        key = user.username, tuple(user.groups), user.is_whole
+        if key not in found:
+            found[key] = may_be_subject(binding, user), binding.subject_of(keys_of(user)) is not None
+        may_be, is_of_user = found[key]
+        if may_be:
+            yield use, is_of_user
+
+
+def _may_use(use: Use, rule: Rule, *, is_of_user: bool) -> bool:
+    """Whether a request that may have used a binding may have used one rule of it."""
+    return use.asked is None or (rule.may_allow(use.asked) and not (is_of_user and rule.allows(use.asked)))
 
 
 def _known(bindings: Iterable[Versions[Binding]]) -> Iterator[Binding]:
