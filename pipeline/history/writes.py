@@ -280,6 +280,8 @@ def why_not_kept(event: Event, body: str = "requestObject") -> str:
         return ALTERED_WORDS[problem]
     if event.level not in LEVELS:
         return f"the audit level is unknown: the event says {event.level!r}"
+    if event.level in ("Request", "RequestResponse") and "redacted" in event.flags:
+        return "redaction removed its bodies, which hold credentials"
     return f"the audit level was {event.level}"
 
 

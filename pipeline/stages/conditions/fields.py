@@ -55,6 +55,13 @@ _BUILT_IN: Mapping[tuple[str, str], tuple[Shown, ...]] = {
     ("certificates.k8s.io", "certificatesigningrequests"): (_shown("spec.signerName"),),
     ("resource.k8s.io", "resourceslices"): (_shown("spec.nodeName"), _shown("spec.driver")),
 }  # fmt: skip
+# The server gives each object of these a value: by defaults (pkg/apis/core/v1/defaults.go, SetDefaults_Secret, SetDefaults_PodSpec),
+# and the phase at creation (pkg/registry/core/pod/strategy.go and namespace/strategy.go, PrepareForCreate).
+_ALWAYS_SET = {
+    ("", "secrets"): frozenset({"type"}),
+    ("", "pods"): frozenset({"spec.restartPolicy", "spec.schedulerName", "status.phase"}),
+    ("", "namespaces"): frozenset({"status.phase"}),
+}
 # Two fields of an event feed this one, so that no key stands for it.
 _COMPUTED = {("", "events"): frozenset({"source"})}
 _ANY_RESOURCE = (_shown("metadata.name"), _shown("metadata.namespace"))
@@ -72,6 +79,10 @@ class Fields:
     resource: str = ""
     typed: tuple[tuple[tuple[str, ...], Kind], ...] = ()
     selectable: frozenset[str] = frozenset()
+
+    def is_always_set(self, name: str) -> bool:
+        """Whether every stored object of the resource has a value in a field, so that an empty one selects nothing."""
+        return name in _ALWAYS_SET.get((self.group, self.resource), ())
 
     @property
     def shown(self) -> tuple[Shown, ...]:

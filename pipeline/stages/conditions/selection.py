@@ -81,6 +81,11 @@ class Selection:
         place = (self.namespace in ("", metadata.get("namespace", "")), self.name in ("", metadata.get("name", "")))
         return all(place)
 
+    @property
+    def is_of_nothing(self) -> bool:
+        """Whether it asks for an empty value of a field that no stored object lacks."""
+        return any(not (term.value or term.negated) and self.types.is_always_set(term.field) for term in self.fields)
+
     def __str__(self) -> str:
         """As a client writes it."""
         parts = [requirement_text(each) for each in self.labels]

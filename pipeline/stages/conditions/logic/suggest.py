@@ -68,7 +68,11 @@ def suggestions(
     narrowed = [part for box in found.boxes for part in _rendered(box, selection)]
     proofs = {part: prover.proof_of(asked, part, is_namespaced) for part in dict.fromkeys(narrowed) if part is not None}
     # What selects nothing adds nothing, so that it is neither shown nor missed.
-    proved = [part for part, proof in proofs.items() if proof.outcome is Outcome.PROVED and not proof.is_vacuous]
+    proved = [
+        part
+        for part, proof in proofs.items()
+        if proof.outcome is Outcome.PROVED and not proof.is_vacuous and not part.is_of_nothing
+    ]
     is_whole = None not in narrowed and all(proof.outcome is Outcome.PROVED for proof in proofs.values())
     ranked = [Suggested(each, sum(each.selects(state.object) for state, _ in seen)) for each in proved]
     ranked.sort(key=lambda each: (-each.kept, len(each.selection.labels) + len(each.selection.fields), str(each.selection)))

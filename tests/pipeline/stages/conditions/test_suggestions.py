@@ -16,6 +16,7 @@ from pipeline.request import UserInfo
 from pipeline.stages.conditions.compiled import Asked, Bounds, CompiledChain
 from pipeline.stages.conditions.decode import chains_of
 from pipeline.stages.conditions.expressions import request_value
+from pipeline.stages.conditions.fields import Fields
 from pipeline.stages.conditions.logic.formula import every, negated
 from pipeline.stages.conditions.logic.primes import Alternatives, alternatives
 from pipeline.stages.conditions.logic.proof import Prover
@@ -86,6 +87,24 @@ def test_a_field_that_no_selector_takes_is_left_out() -> None:
     found = suggestions(Prover(), asked, bounds, selection("owner=lucas"), ("", "configmaps"), is_namespaced=True)
     assert len(found.found) == 2
     assert not found.is_complete
+
+
+@pytest.mark.parametrize(
+    ("resource", "fields", "is_of_nothing"),
+    [
+        (("", "secrets"), "type=", True),
+        (("", "secrets"), "type=Opaque", False),
+        (("", "secrets"), "type!=", False),
+        (("", "pods"), "status.phase=", True),
+        (("", "pods"), "spec.nodeName=", False),  # a Pod that waits for a node
+        (("shop.example.com", "secrets"), "type=", False),
+    ],
+)
+def test_an_empty_value_of_a_field_that_every_object_has_selects_nothing(
+    resource: tuple[str, str], fields: str, is_of_nothing: bool
+) -> None:
+    asked = Selection((), parse_field_selector(fields), types=Fields(*resource))
+    assert asked.is_of_nothing is is_of_nothing
 
 
 def test_t004_4_the_difference_of_two_chains() -> None:
