@@ -55,8 +55,8 @@ _BUILT_IN: Mapping[tuple[str, str], tuple[Shown, ...]] = {
     ("certificates.k8s.io", "certificatesigningrequests"): (_shown("spec.signerName"),),
     ("resource.k8s.io", "resourceslices"): (_shown("spec.nodeName"), _shown("spec.driver")),
 }  # fmt: skip
-# The server gives each object of these a value: by defaults (pkg/apis/core/v1/defaults.go, SetDefaults_Secret, SetDefaults_PodSpec),
-# and the phase at creation (pkg/registry/core/pod/strategy.go and namespace/strategy.go, PrepareForCreate).
+# The server gives each object of these a value: by default (pkg/apis/core/v1/defaults.go, SetDefaults_Secret, SetDefaults_PodSpec)
+# and its phase at creation (pkg/registry/core/pod/strategy.go and namespace/strategy.go, PrepareForCreate).
 _ALWAYS_SET = {
     ("", "secrets"): frozenset({"type"}),
     ("", "pods"): frozenset({"spec.restartPolicy", "spec.schedulerName", "status.phase"}),
