@@ -30,6 +30,7 @@ from ...request import (
 )
 from ...world import World
 from .conversions import convert
+from .declarations import NAMESPACE_METADATA
 from .invented import with_invented
 from .limits import Doubts, Limits, Measured, Together
 from .reads import MANAGED_FIELDS
@@ -216,7 +217,7 @@ class Inputs:
     def _namespace_object(self, raw: bool) -> Any:
         evidence = self.namespace()
         if isinstance(evidence, Unknown):
-            return CelUnknown(f"namespaceObject: {evidence.reason}")
+            return self._once(("namespaceObject", raw), lambda: named_namespace(self.request.namespace, evidence.reason))
         value = evidence.value
         if value is None:
             return None
@@ -276,6 +277,16 @@ def namespace_value(namespace: Mapping[str, Any], raw: bool) -> dict[str, Any]:
         hidden = ("managedFields", "ownerReferences", "selfLink")
         value["metadata"] = {key: item for key, item in value["metadata"].items() if key not in hidden}
     return value
+
+
+def named_namespace(name: str, reason: str) -> Any:
+    """The `namespaceObject` variable where only the name of the namespace is known, from the URL of the request."""
+    missing = CelUnknown(f"namespaceObject: {reason}")
+    if not name:
+        return missing
+    # A Namespace is in no namespace.
+    metadata = SparseMap({field: missing for field in NAMESPACE_METADATA.fields if field != "namespace"} | {"name": name})
+    return {"metadata": metadata, "spec": missing, "status": missing}
 
 
 def _kind(kind: Evidence[GroupVersionKind]) -> Any:

@@ -15,6 +15,7 @@ import pytest
 from pipeline.admission.policies import PolicySet, PolicyVerdict, compile_set, evaluate_request, load_policy_set, policy_from_object
 from pipeline.admission.policies.compile import compile_policy
 from pipeline.admission.policies.decode import binding_from_object
+from pipeline.admission.policies.inputs import named_namespace
 from pipeline.admission.policies.messages import (
     denial_message,
     denials,
@@ -25,6 +26,7 @@ from pipeline.admission.policies.messages import (
     warnings,
 )
 from pipeline.cel.library.authorizer import Answer
+from pipeline.cel.values import Unknown as CelUnknown
 from tests.yaml_text import load_yaml
 
 FOLDER = Path(__file__).parents[2] / "cases" / "policies"
@@ -169,3 +171,10 @@ def test_reads_are_traced_through_variables() -> None:
         "object.spec.template.spec.containers[*].image",
         "object.spec.template.spec.initContainers[*].image",
     ]
+
+
+def test_of_a_namespace_that_is_not_recorded_the_name_is_known() -> None:
+    value = named_namespace("shop", "not recorded")
+    assert value["metadata"]["name"] == "shop"
+    assert {type(value["metadata"][field]) for field in ("labels", "annotations", "creationTimestamp")} == {CelUnknown}
+    assert type(value["spec"]) is type(value["status"]) is type(named_namespace("", "not recorded")) is CelUnknown
