@@ -79,6 +79,7 @@ def ingest_files(
                 entry = FileSummary(source.name)
                 summary.files.append(entry)
                 log = LogFile(entry, reading, received_ts, redactor)
+                log.is_one_of_several = True
                 logs.append(log)
                 _ingest(store, lake, source, log, partial(_advance, progress, before, total))
                 before += source.size_bytes or 0

@@ -97,7 +97,9 @@ class LogFile:
         self._key = ""
         self._digest = xxhash.xxh3_128()
         self._known = _Mark()
-        # Of a container log that rotation cut: the part of an event at its end, and the rest of one at its beginning.
+        # Of a container log that rotation cut: the part of an event at its end, and the rest of one at its beginning. Whoever reads
+        # several files puts both together, and asks for them: see rotated.py.
+        self.is_one_of_several = False
         self.unfinished = b""
         self.beginning = b""
 
@@ -201,7 +203,7 @@ class LogFile:
 
     @property
     def _is_cut_by_rotation(self) -> bool:
-        return self._form is not None and self._form.grows and self._form.others
+        return self.is_one_of_several and self._form is not None and self._form.grows and self._form.others
 
     def _commit_lines(self, store: EventStore, lines: Sequence[bytes], newline: bytes = b"\n") -> None:
         """Store some lines together with the mark that they were read."""
