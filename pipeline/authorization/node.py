@@ -27,7 +27,19 @@ _STATIC = {
     ("authentication.k8s.io", "tokenreviews"): ("create",),
     ("authorization.k8s.io", "subjectaccessreviews"): ("create",),
     ("authorization.k8s.io", "localsubjectaccessreviews"): ("create",),
+    ("", "endpoints"): ("get",),
+    ("certificates.k8s.io", "certificatesigningrequests"): ("create", *_READS),
+    ("node.k8s.io", "runtimeclasses"): _READS,
+    ("storage.k8s.io", "csidrivers"): _READS,
 }
+# Whether nodes may use these depends on the graph, or on features of the server.
+_OPEN = frozenset((
+    ("", "serviceaccounts"), ("resource.k8s.io", "resourceslices"), ("certificates.k8s.io", "podcertificaterequests"),
+    ("certificates.k8s.io", "clustertrustbundles"),
+))  # fmt: skip
+# The minor whose server was asked about 60 other resources and paths: it gives none of them to nodes.
+_ASKED_MINOR = 36
+_OF_ASKED_MINOR = {("events.k8s.io", "events"): ("create", "update", "patch")}
 
 
 class NodeOpinion(NamedTuple):
@@ -61,8 +73,16 @@ def node_opinion(node: str, asked: Attributes, minor: int | None = None) -> Node
             return _of_pod(node, asked, minor)
         case ("", "nodes"):
             return _of_node(node, asked, minor)
-    is_static = asked.verb in _STATIC.get((asked.group, asked.resource), ()) and not asked.subresource
-    return _ALLOWED if is_static else None
+    return _of_rules(asked, minor)
+
+
+def _of_rules(asked: Attributes, minor: int | None) -> NodeOpinion | None:
+    """The opinion on what NodeRules alone decides."""
+    place = asked.group, asked.resource
+    rules = (_STATIC, _OF_ASKED_MINOR) if minor == _ASKED_MINOR else (_STATIC,)
+    if not asked.subresource and any(asked.verb in each.get(place, ()) for each in rules):
+        return _ALLOWED
+    return NodeOpinion(False) if minor == _ASKED_MINOR and place not in _OPEN else None
 
 
 def _refused(reason: str) -> NodeOpinion | None:

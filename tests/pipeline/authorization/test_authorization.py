@@ -24,6 +24,7 @@ from pipeline.authorization import (
 )
 from pipeline.authorization.attributes import Recorded, info_of
 from pipeline.authorization.documents import rules_from_object
+from pipeline.authorization.node import node_opinion
 from pipeline.cel.library.authorizer import Answer, Attributes
 from pipeline.history.world import LogHistory
 from pipeline.request import GroupVersionResource, Unknown, UserInfo
@@ -63,7 +64,13 @@ def test_attributes(case: dict[str, Any]) -> None:
     assert info_of(Recorded(info.verb, uri)) == info
 
 
-@pytest.mark.parametrize("case", read("node"), ids=lambda case: case["asks"])
+@pytest.mark.parametrize("case", [each for each in read("node") if "minor" in each], ids=lambda case: case["asks"])
+def test_a_known_minor_decides_more_of_a_node(case: dict[str, Any]) -> None:
+    found = node_opinion("n1", asked(case["asks"]), case["minor"])
+    assert (None if found is None else found.allowed) is case["allowed"]
+
+
+@pytest.mark.parametrize("case", [each for each in read("node") if "minor" not in each], ids=lambda case: case["asks"])
 def test_the_node_authorizer_without_its_graph(case: dict[str, Any]) -> None:
     # As the server reads a URL: places of resources without namespace have one part.
     verb, _, rest = case["asks"].partition(" ")
