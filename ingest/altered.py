@@ -16,10 +16,10 @@ import msgspec
 from .event import ABSENT, VALIDATION_FAILURE
 
 ALTERED = "altered"
-# Why a body is none.
+# Why Hindcast does not use a body.
 EMPTY, NO_KIND, NO_METADATA, RENAMED = "empty", "kind", "metadata", "keys"
 
-# Why a URI is none: objectRef names another resource.
+# Why Hindcast does not use a URI: objectRef names another resource.
 OTHER_RESOURCE = "resource"
 # The same as a sentence, for people.
 ALTERED_WORDS = {

@@ -1,13 +1,11 @@
 """Audit IDs that several requests have: clients choose them (kubernetes#101597), and stores of whole seconds tell no difference.
 
-A row's identity is (cluster, audit_id, stage, stage_ts). Copies of one event agree in what was asked for, and when it came. A row
+A row's identity is (cluster, audit_id, stage, stage_ts). Copies of one event name the same verb, object and time of arrival. A row
 with the identity of another one that differs in these is another request. It is kept under an audit ID of its own, which follows
 from its content: so the same event read again has the same one. The note `reused` has the ID that the client chose.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -50,11 +48,8 @@ def told_apart(rows: pa.Table) -> pa.Table:
         told = [*(row[name] for name in _SAME), (row["request_uri"] or "").partition("?")[0], ts]
         ids.append(f"{row['audit_id']}~{xxhash.xxh3_64_hexdigest(msgspec.json.encode(told))}")
         notes.append([*row["notes"], (REUSED, row["audit_id"])])
-    for name, values in (("audit_id", ids), ("notes", notes)):
+    changed: dict[str, list[str] | list[list[tuple[str, str]]]] = {"audit_id": ids, "notes": notes}
+    for name, values in changed.items():
         index = rows.schema.get_field_index(name)
-        rows = rows.set_column(index, rows.schema.field(index), _column(values, rows.schema.field(index).type))
+        rows = rows.set_column(index, rows.schema.field(index), pa.array(values, rows.schema.field(index).type))
     return rows
-
-
-def _column(values: list[Any], form: pa.DataType) -> pa.Array[Any]:
-    return pa.array(values, form)

@@ -36,9 +36,12 @@ _SWEPT = "/"
 
 
 def _record_listed(event: Event, asked: Collection[tuple[Any, ...]], versions: LogVersions) -> None:
-    """Enter the versions of asked objects that a list shows."""
+    """Enter the versions of asked objects that a list shows. The URL of a Namespace puts it into the namespace of its own name."""
+    resource = event.resource
+    is_of_namespaces = (resource.group, resource.resource) == ("", "namespaces")
     for key, version in versions_of(event):
-        if (event.cluster, event.resource.resource, key.namespace, key.name) in asked:
+        place = key.name if is_of_namespaces else key.namespace
+        if (event.cluster, resource.resource, place, key.name) in asked:
             versions.add(key, version)
 
 

@@ -1,4 +1,4 @@
-"""Logs that shippers, stores and crashes bent on their way: what can be read is read, and what is lost is in quarantine."""
+"""Logs that shippers, stores and crashes changed: ingest reads what it can, and the quarantine holds the rest with a reason."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_an_event_that_rotation_cut_is_put_together(
     first, torn, last = events()
     earlier = record(first) + record(torn[:cut], b"P")
     later = record(torn[cut:]) + record(last)
-    for _ in range(2):  # what is read again adds nothing
+    for _ in range(2):  # a second ingest adds nothing
         notes = take(lake, tmp_path, dict(zip(names, (earlier, later), strict=True)))
         assert ids(lake) == ["id-0", "id-1", "id-2"]
         assert refused(lake) == []

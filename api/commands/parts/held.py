@@ -56,6 +56,7 @@ class Held:
         changed = [
             f"cluster {self.cluster}: {LOSS_KINDS[kind].counted(events)}: {LOSS_KINDS[kind].means}; {LOSS_KINDS[kind].action}"
             for kind, events in self.altered
+            if kind in LOSS_KINDS
         ]
         return [*([self.warning] if self.warning else []), *changed]
 

@@ -103,14 +103,15 @@ def _new(files: list[Path], version: tuple[int, int]) -> list[KnownDefinition]:
 
 def _refuse_dropped(given: Sequence[KnownDefinition], reader: LakeReader, window: Window) -> None:
     """Raises InputError for a definition that drops a version in which the cluster has stored objects."""
-    from pipeline.stages.schema.stored_names import dropped_errors, recorded_values
+    from pipeline.stages.schema.evidence.definitions import recorded_definitions
+    from pipeline.stages.schema.stored_names import dropped_errors
 
-    olds = recorded_values(reader, window.until)
+    olds = [each.definition for each in recorded_definitions(reader, window.until)]
     for new in given:
         for error in dropped_errors(new.definition, olds):
             raise InputError(
                 f"{new.source}: the API server refuses {new.definition.name}: {error}",
-                "keep the version, unserved; or store its objects anew and take it out of status.storedVersions first",
+                "keep the version with served: false; or write all its objects again, and then patch status.storedVersions",
             )
 
 

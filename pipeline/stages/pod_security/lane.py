@@ -95,7 +95,7 @@ class PodJudge:
     def answer_alike(
         self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, row: Mapping[str, Any]
     ) -> PodRulings | None:
-        """See RecordJudge. The walk over single requests judges a body of an odd type, and says what is wrong with it."""
+        """See RecordJudge. It leaves a body of an odd type to the walk over single requests, which names the fault."""
         value = request.object.value if isinstance(request.object, Known) else None
         if value is None or not is_fit(value):
             return None

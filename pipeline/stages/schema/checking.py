@@ -14,12 +14,13 @@ from ...manifests.fields import Fields
 from ...manifests.stored import stored_versions
 from .definition import API_VERSIONS, GROUP, KIND, Definition, definition_of
 from .definition_check import definition_errors, stricter_errors, v1beta1_errors
+from .evidence.definitions import recorded_definitions
 from .field_errors import ROOT, FieldError
 from .formats import Version
 from .places import place_of
 from .props import DecodeError
 from .rules import StoredRules
-from .stored_names import dropped_errors, recorded_values
+from .stored_names import dropped_errors
 from .structural import NotConvertibleError
 
 
@@ -81,7 +82,7 @@ def check_definitions(
     A definition that cannot be decoded is a finding of its own. A v1beta1 file cannot be created any more: that is its first
     finding, and what is not structural follows.
     """
-    olds = recorded_values(reader) if reader is not None else []
+    olds = [each.definition for each in recorded_definitions(reader, None)] if reader is not None else []
     for document in documents:
         try:
             definition = read_definition(document)

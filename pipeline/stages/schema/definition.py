@@ -59,6 +59,7 @@ class Definition:
     categories: tuple[str, ...] = ()
     conversion: Mapping[str, Any] = field(default_factory=dict)
     annotations: Mapping[str, Any] = field(default_factory=dict)
+    stored_versions: tuple[str, ...] = ()  # by its status, which a file may lack
 
     @property
     def is_namespaced(self) -> bool:
@@ -103,7 +104,14 @@ def definition_of(document: Mapping[str, Any]) -> Definition:
         categories=_texts(names, "categories"),
         conversion=_conversion(_mapping(spec, "conversion")),
         annotations=_mapping(metadata, "annotations"),
+        stored_versions=_stored_versions(document.get("status")),
     )
+
+
+def _stored_versions(status: Any) -> tuple[str, ...]:
+    """Only names: a server writes the status, and takes none from a client."""
+    told = status.get("storedVersions") if isinstance(status, dict) else None
+    return tuple(each for each in told if isinstance(each, str)) if isinstance(told, list) else ()
 
 
 def _version(raw: Mapping[str, Any], spec: Mapping[str, Any], shared: Props | None) -> Version:

@@ -142,7 +142,7 @@ def rule_lines(stage_name: str) -> list[bytes]:
     return written
 
 
-# After the last event of the bundled log, and a moment at which what was written then is in force.
+# After the last event of the bundled log, and a moment at which the server enforces the rules of `rule_lines`.
 RULES_WRITTEN, RULES_IN_FORCE = "2026-11-21T04:00:00.000000Z", datetime(2026, 11, 21, 4, 1, tzinfo=UTC)
 
 

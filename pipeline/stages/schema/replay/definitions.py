@@ -17,11 +17,12 @@ from ....request import Known, Unknown
 from ..checking import is_definition, read_definition, stored_rules
 from ..definition import API_VERSIONS, KIND, Definition, definition_of
 from ..definition_check import definition_errors, v1beta1_errors
+from ..evidence.definitions import recorded_definitions
 from ..field_errors import FieldError
 from ..formats import Version
 from ..props import DecodeError
 from ..rules import StoredRules
-from ..stored_names import dropped_errors, recorded_values, values_of
+from ..stored_names import dropped_errors
 from ..structural import NotConvertibleError
 from .outcome import NO_OLD_DEFINITION
 from .served import Served
@@ -66,7 +67,9 @@ def served_of(
     place of those `before`, or of those that the lake shows last.
     """
     found = {}
-    olds = values_of(before) or (recorded_values(reader) if reader is not None and documents else [])
+    olds = [read_definition(each) for each in before]
+    if reader is not None and documents and not olds:
+        olds = [each.definition for each in recorded_definitions(reader, None)]
     for document in documents:
         definition = read_definition(document)
         try:
