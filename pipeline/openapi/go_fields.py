@@ -2,13 +2,15 @@
 
 The Go types have the tag `omitempty` on most optional fields: an empty text, false, 0, an empty list or an empty map is left out
 there, unless the field is a pointer. The facts are from the types of k8s.io/api core/v1, apps/v1 and autoscaling/v1, and of
-k8s.io/apimachinery meta/v1 (types.go of each).
+k8s.io/apimachinery meta/v1 (types.go of each). `written.py` tells it of the types of other groups.
 """
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Any, Final
+
+from .written import is_written_here, leaves_out_empty, lists_always_written
 
 
 def _fields(text: str) -> frozenset[tuple[str, str]]:
@@ -145,9 +147,11 @@ _REQUIRED_AND_OMITTED: Final = _fields(
 )
 
 
-def is_left_out(value: Any, struct: str, field: str, is_required: bool) -> bool:
-    """Whether Go leaves out an empty value of a field: `struct` is the name of its type without the package."""
-    place = (struct, field)
+def is_left_out(value: Any, schema: str, field: str, is_required: bool) -> bool:
+    """Whether Go leaves out an empty value of a field: `schema` is the name of the schema of its type."""
+    if is_written_here(schema):
+        return not value and leaves_out_empty(schema, field)
+    place = (schema.rpartition(".")[2], field)
     if value is False or value == "":
         return place in _REQUIRED_AND_OMITTED or not (is_required or place in _POINTERS or place in _TEXTS_WRITTEN)
     if value == [] or value == {}:
@@ -156,6 +160,9 @@ def is_left_out(value: Any, struct: str, field: str, is_required: bool) -> bool:
 
 
 @cache
-def lists_written(struct: str) -> frozenset[str]:
+def lists_written(schema: str) -> frozenset[str]:
     """The fields of a type that are lists without omitempty."""
+    if is_written_here(schema):
+        return lists_always_written(schema)
+    struct = schema.rpartition(".")[2]
     return frozenset(field for name, field in _LISTS_WRITTEN if name == struct)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ...history.creation import default_parts
+from ...history.group_defaults import default_group
 from ...openapi.go_fields import is_left_out, lists_written
 from ...request import GroupVersionKind, GroupVersionResource, Json, Object
 from ..schema.pruning import set_defaults
@@ -56,6 +57,7 @@ def defaulted(value: Object, resource: GroupVersionResource, custom: ObjectKind 
         set_defaults(value, custom.schema)
     else:
         default_parts(value, resource)
+        default_group(value, resource)
     return value
 
 
@@ -67,15 +69,15 @@ def written(value: Json, shape: Shape) -> Any:
             element = map_.others
             assert element is not None
             return {key: _zero(item, element) for key, item in value.items()}
-        found, struct = {}, _struct_name(shape)
+        found = {}
         for key, item in value.items():
             within = map_.fields.get(key)
             if within is None or item is None or isinstance(item, NilList):
                 continue
             result = written(item, within)
-            if not (_is_plain(result, within) and is_left_out(result, struct, key, key in map_.required)):
+            if not (_is_plain(result, within) and is_left_out(result, shape.name, key, key in map_.required)):
                 found[key] = result
-        return found | {key: None for key in lists_written(struct) if key not in found}
+        return found | {key: None for key in lists_written(shape.name) if key not in found}
     if isinstance(value, list) and shape.list is not None and not shape.is_anything:
         return [written(item, shape.list.element) for item in value]
     return value

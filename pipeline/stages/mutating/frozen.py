@@ -1,7 +1,8 @@
 """Fields that an update may not change, by kind: what a mutation at UPDATE meets on an older object.
 
 Follows ValidateObjectMetaUpdate of apimachinery pkg/api/validation/objectmeta.go and the `...Update` functions of kubernetes
-pkg/apis/{core,apps}/validation/validation.go, for the kinds whose fields Hindcast can mutate (see pipeline/openapi).
+pkg/apis/{core,apps,batch,networking,rbac,discovery}/validation/validation.go, for the kinds whose fields Hindcast can mutate (see
+pipeline/openapi).
 """
 
 from __future__ import annotations
@@ -37,6 +38,20 @@ _FREE_OF_STATEFUL_SETS: Final = frozenset(
     )
 )
 _METADATA: Final = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+# Fields that stay as they were created. A template and the number of completions may change within limits.
+_OF_JOBS: Final = ("selector", "completionMode", "podFailurePolicy", "successPolicy", "backoffLimitPerIndex", "managedBy")
+_STAY: Final[dict[tuple[str, str], Mapping[tuple[str, ...], str]]] = {
+    ("batch", "jobs"): {
+        **{("spec", name): _IMMUTABLE for name in _OF_JOBS},
+        **{("spec", name): _IN_PART for name in ("template", "completions")},
+    },
+    ("rbac.authorization.k8s.io", "rolebindings"): {("roleRef",): "cannot change roleRef"},
+    ("rbac.authorization.k8s.io", "clusterrolebindings"): {("roleRef",): "cannot change roleRef"},
+    ("discovery.k8s.io", "endpointslices"): {("addressType",): _IMMUTABLE},
+    ("networking.k8s.io", "ingressclasses"): {("spec", "controller"): _IMMUTABLE},
+    ("networking.k8s.io", "ipaddresses"): {("spec", "parentRef"): _IMMUTABLE},
+    ("networking.k8s.io", "servicecidrs"): {("spec", "cidrs"): _IN_PART},
+}
 _SELECTED: Final = frozenset(("apps", name) for name in ("deployments", "daemonsets", "replicasets"))
 
 
@@ -50,6 +65,9 @@ def frozen(resource: tuple[str, str], old: Object, before: Object, after: Object
     for name in _METADATA:
         if changed("metadata", name):
             yield Doubt(f"metadata.{name}", _IMMUTABLE)
+    for path, why in _STAY.get(resource, {}).items():
+        if changed(*path):
+            yield Doubt(".".join(path), why)
     fields = sorted({*_spec(before), *_spec(after)})
     if resource == ("", "pods"):
         yield from _of_pods(fields, old, before, after)

@@ -30,5 +30,16 @@ def test_lists_have_their_types_and_keys() -> None:
     assert at(deployment, "spec", "selector")["x-kubernetes-map-type"] == "atomic"
 
 
-def test_kinds_of_other_groups_are_not_known() -> None:
-    assert built_in_schemas().schema_of(GroupVersionKind("rbac.authorization.k8s.io", "v1", "Role")) is None
+def test_kinds_of_other_groups_have_the_fields_of_their_types() -> None:
+    schemas = built_in_schemas()
+    assert schemas.kinds_of(GroupVersionResource("batch", "v1", "jobs")) == [GroupVersionKind("batch", "v1", "Job")]
+    job = schemas.schema_of(GroupVersionKind("batch", "v1", "Job"))
+    assert at(job, "spec", "template", "spec", "containers")["x-kubernetes-list-map-keys"] == ["name"]
+    role = schemas.schema_of(GroupVersionKind("rbac.authorization.k8s.io", "v1", "Role"))
+    assert at(role, "rules", "[]", "verbs") == {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"}
+    autoscaler = schemas.schema_of(GroupVersionKind("autoscaling", "v2", "HorizontalPodAutoscaler"))
+    assert at(autoscaler, "status", "conditions")["x-kubernetes-list-map-keys"] == ["type"]
+
+
+def test_groups_without_a_document_are_not_known() -> None:
+    assert built_in_schemas().schema_of(GroupVersionKind("coordination.k8s.io", "v1", "Lease")) is None

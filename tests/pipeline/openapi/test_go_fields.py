@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pipeline.openapi import built_in_documents, go_fields
+from pipeline.openapi.written import is_written_here
 
 SCHEMAS = {
-    name.rpartition(".")[2]: schema for each in built_in_documents() for name, schema in each["components"]["schemas"].items()
+    name.rpartition(".")[2]: schema
+    for each in built_in_documents()
+    for name, schema in each["components"]["schemas"].items()
+    if not is_written_here(name)
 }
 
 

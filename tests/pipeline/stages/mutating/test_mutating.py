@@ -33,6 +33,7 @@ from tests.yaml_text import load_yaml
 FOLDER = Path(__file__).parents[3] / "cases" / "mutating"
 PATCHES: list[dict[str, Any]] = load_yaml((FOLDER / "patches.yaml").read_text())
 CHAINS: list[dict[str, Any]] = load_yaml((FOLDER / "chains.yaml").read_text())
+KINDS: list[dict[str, Any]] = load_yaml((FOLDER / "kinds.yaml").read_text())
 DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")
 GROUP = "admissionregistration.k8s.io/v1"
 
@@ -244,19 +245,33 @@ def test_a_policy_that_the_server_refuses_is_refused_with_file_and_line() -> Non
 
 
 def test_of_a_built_in_kind_without_a_schema_only_metadata_are_known() -> None:
-    """A label can be set on a Job. What a change of its spec gives is unknown, and never guessed."""
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "shop"}, "spec": {"suspend": True}}
-    asked = request({"resource": "batch/v1/jobs", "kind": "Job", "namespace": "shop", "name": "j", "object": job})
+    """A label can be set on a Lease. What a change of its spec gives is unknown, and never guessed."""
+    metadata = {"name": "j", "namespace": "shop"}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": {"leaseTransitions": 1}}
+    resource = "coordination.k8s.io/v1/leases"
+    asked = request({"resource": resource, "kind": "Lease", "namespace": "shop", "name": "j", "object": lease})
     for expression, wanted in (
         ('Object{metadata: Object.metadata{labels: {"a": "1"}}}', {"a": "1"}),
-        ("Object{spec: Object.spec{suspend: false}}", None),
+        ("Object{spec: Object.spec{leaseTransitions: 2}}", None),
     ):
-        found = run({"p": {"apply": expression}}, asked, "batch/v1/jobs").first
+        found = run({"p": {"apply": expression}}, asked, resource).first
         if wanted is None:
-            assert found.object == Unknown("what policy p made of it: of Job of batch/v1 only the metadata are known here")
+            why = "of Lease of coordination.k8s.io/v1 only the metadata are known here"
+            assert found.object == Unknown(f"what policy p made of it: {why}")
         else:
             assert isinstance(found.object, Known)
             assert (found.object.value or {})["metadata"]["labels"] == wanted
+
+
+@pytest.mark.parametrize("case", KINDS, ids=lambda case: case["name"])
+def test_kinds_of_other_groups_change_with_the_defaults_of_their_api(case: dict[str, Any]) -> None:
+    resource = case["resource"]
+    sent = {"apiVersion": resource.rpartition("/")[0], "kind": case["kind"], "metadata": {"name": "a", "namespace": "shop"}}
+    asked = request({"resource": resource, "kind": case["kind"], "namespace": "shop", "name": "a", "object": sent | case["object"]})
+    changes = {name: case[name] for name in ("apply", "patch") if name in case}
+    found = run({"p": changes}, asked, resource).first.object
+    assert isinstance(found, Known)
+    assert {name: value for name, value in (found.value or {}).items() if name not in sent} == case["gives"]
 
 
 def test_a_custom_resource_keeps_an_unknown_field_until_it_is_stored() -> None:
