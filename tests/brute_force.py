@@ -38,7 +38,7 @@ CONSTANTS, ASKED, FRESH = ("", "x", "y"), ("", "x", "y", "z"), "q"
 VALUES: Mapping[Kind, tuple[Any, ...]] = {
     Kind.TEXT: ("", "x", "y", "z", FRESH),
     Kind.BOOLEAN: (True, False),
-    Kind.INTEGER: (0, 1, 7, 40),
+    Kind.INTEGER: (0, 1, 7, 40, 3, -5),
 }
 # What selectors name: of texts and integers an object may have one more.
 NAMED: Mapping[Kind, tuple[Any, ...]] = {Kind.TEXT: ASKED, Kind.BOOLEAN: (True, False), Kind.INTEGER: (0, 1, 7)}
@@ -214,6 +214,8 @@ class _Writer:
         ]
         if kind == Kind.BOOLEAN:
             forms += [("flag", ref)] * 4
+        if kind == Kind.INTEGER or draw.random() < 0.1:
+            forms += [("order", ref, draw.choice(["<", "<=", ">", ">="]), draw.choice([0, 1, 7, 2.5]))] * 4
         if self._texts:
             function = draw.choice(["startsWith", "endsWith", "contains"])
             forms += [("function", ref, function, draw.choice(CONSTANTS))] * 3

@@ -45,6 +45,8 @@ def cel(node: Node) -> str:
             return f"{term(parts[0])}.{parts[1]}({term(parts[2])})"
         case "size":
             return f"size({term(parts[0])}) {parts[1]} {parts[2]}"
+        case "order":
+            return f"{term(parts[0])} {parts[1]} {parts[2]}"
         case "flag":
             return term(parts[0])
         case "list":
@@ -145,6 +147,11 @@ class Evaluator:
             return said(any(equal(value, each) for each in more[0]))
         if form == "flag":
             return said(value) if isinstance(value, bool) else ERROR
+        if form == "order":
+            if isinstance(value, bool) or not isinstance(value, int):
+                return ERROR
+            bound = more[1]
+            return said({"<": value < bound, "<=": value <= bound, ">": value > bound, ">=": value >= bound}[more[0]])
         if not isinstance(value, str):
             return ERROR
         if form == "size":

@@ -13,6 +13,8 @@ from queries import LakeReader
 
 from ...history.event import decode_json
 from ...history.kinds import by_resource
+from ...openapi import built_in_schemas
+from ...request import GroupVersionResource
 from ...runs.window import Window
 from .fields import Fields, kind_of, rendered, value_at
 from .logic.formula import Key, Kind, Model
@@ -22,6 +24,7 @@ from .sql import statement
 STATES_MAX = 50_000
 _BATCH_ROWS = 1024
 NEVER = datetime.max.replace(tzinfo=UTC)
+_KINDS = {"string": Kind.TEXT, "boolean": Kind.BOOLEAN, "integer": Kind.INTEGER}
 _METADATA = ("name", "namespace", "labels", "annotations")
 
 
@@ -60,13 +63,22 @@ class KnownObjects:
         return True if row is not None and row["is_namespaced"] else None
 
     def fields(self, cluster: str, group: str, resource: str) -> Fields:
-        """The fields of a resource. Of a custom resource its definition, or else its objects, tell the types."""
+        """The fields of a resource. Of a custom resource its definition, or else its objects, tell the types.
+
+        Of a built-in kind its schema tells them, whichever version: a field that several have has one type.
+        """
         place = (cluster, group, resource)
         found = self._fields.get(place)
         if found is None:
-            is_custom = self._paths and by_resource(group, resource) is None
-            found = self._fields[place] = self._custom(place) if is_custom else Fields(group, resource)
+            found = self._fields[place] = self._read_fields(place) if self._paths else Fields(group, resource)
         return found
+
+    def _read_fields(self, place: tuple[str, str, str]) -> Fields:
+        if by_resource(*place[1:]) is None:
+            return self._custom(place)
+        schemas = [schema for version in ("v1", "v2") if (schema := _schema(*place[1:], version)) is not None]
+        typed = {path: kind for path in self._paths for each in schemas if (kind := _typed(each, path)) is not None}
+        return Fields(*place[1:], tuple(typed.items()))
 
     def _custom(self, place: tuple[str, str, str]) -> Fields:
         cluster, group, resource = place
@@ -170,13 +182,25 @@ def _versions(spec: dict[str, Any]) -> list[dict[str, Any]]:
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
+def _schema(group: str, resource: str, version: str) -> Mapping[str, Any] | None:
+    schemas = built_in_schemas()
+    kinds = schemas.kinds_of(GroupVersionResource(group, version, resource))
+    return schemas.schema_of(kinds[0]) if kinds else None
+
+
+def _typed(schema: Mapping[str, Any], path: tuple[str, ...]) -> Kind | None:
+    """The type of the field at a path; None where it is none that selectors compare, or where the schema has no such field."""
+    inner = tuple(part for name in path for part in ("properties", name))
+    return _KINDS.get(value_at(schema, (*inner, "type")))
+
+
 def _declared(spec: dict[str, Any], path: tuple[str, ...]) -> Iterator[Kind | None]:
     """The types that the versions of a definition give the field at a path."""
     inner = tuple(part for name in path for part in ("properties", name))
     for version in _versions(spec):
         declared = value_at(version, ("schema", "openAPIV3Schema", *inner, "type"))
         if declared is not None:
-            yield {"string": Kind.TEXT, "boolean": Kind.BOOLEAN, "integer": Kind.INTEGER}.get(declared)
+            yield _KINDS.get(declared)
 
 
 def _selectable(spec: dict[str, Any]) -> Iterator[str]:

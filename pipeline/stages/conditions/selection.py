@@ -13,20 +13,20 @@ from ...matching.selectors import Requirement, SelectorError
 from .fields import Fields
 from .logic.formula import ABSENT, ANYTHING, NAME, NAMESPACE, PRESENT, Key, Values, exactly, label
 
-_NO_BOUNDS = (-(2**63) - 1, 2**63)
+NO_BOUNDS = (-(2**63) - 1, 2**63)
 
 
 class Range(NamedTuple):
     """The values of one key that a selection takes: a set, and for `>` and `<` open bounds of an integer."""
 
     values: Values = ANYTHING
-    low: int = _NO_BOUNDS[0]
-    high: int = _NO_BOUNDS[1]
+    low: int = NO_BOUNDS[0]
+    high: int = NO_BOUNDS[1]
 
     @property
     def is_numeric(self) -> bool:
         """Whether the value must be an integer."""
-        return (self.low, self.high) != _NO_BOUNDS
+        return (self.low, self.high) != NO_BOUNDS
 
     def holds(self, value: str | None) -> bool:
         """Whether a value is taken; None for no value."""

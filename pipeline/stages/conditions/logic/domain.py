@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from importlib import import_module
-from itertools import count
+from itertools import chain, count, pairwise
 from typing import Any
 
 from ....matching.label_text import is_label_value
-from ..selection import Range
+from ..selection import NO_BOUNDS, Range
 from .formula import Key, Kind
-
-OTHER = 0  # the place of "any other value" in a domain; absent is next
-ABSENT = 1
 
 
 class Domain:
-    """The values of a key that a formula can tell apart: any other value, no value, and each of its constants."""
+    """The values of a key that a formula can tell apart: no value, each of its constants, and any other value.
 
-    def __init__(self, key: Key, constants: Iterable[str], always: bool | None) -> None:
+    Of an integer that is compared with bounds, there are other values below, between and above these.
+    """
+
+    def __init__(self, key: Key, constants: Iterable[str], always: bool | None, bounds: Iterable[int] = ()) -> None:
         self.key = key
         self.constants = tuple(text for text in sorted(constants) if _may_have(key, text))
-        self.size = len(self.constants) + 2
+        ends = [NO_BOUNDS[0] + 1, *sorted(bounds), NO_BOUNDS[1]]
+        self._others = [Range(low=low - 1, high=high) for low, high in pairwise(ends)]
+        # The places: other values, none, and the constants.
+        self.absent = len(self._others)
+        self.size = self.absent + 1 + len(self.constants)
         self._always = always
         self._literals: list[Any] = []
 
@@ -38,8 +42,11 @@ class Domain:
             if before is not None:
                 solver.add(z3.Implies(before, so_far), z3.Or(z3.Not(before), z3.Not(literal)))
             before = so_far
+        for place in range(self.absent):
+            if self._other(place, Range()) is None:
+                solver.add(z3.Not(found[place]))
         if self._always is not None:
-            solver.add(z3.Not(found[ABSENT]) if self._always else found[ABSENT])
+            solver.add(z3.Not(found[self.absent]) if self._always else found[self.absent])
 
     def literal(self, place: int) -> Any:
         """The literal of a value."""
@@ -47,16 +54,22 @@ class Domain:
 
     def places(self, taken: Range) -> tuple[int, ...]:
         """The places of the values in a range."""
-        found = [place for place, text in enumerate(self.constants, 2) if taken.holds(text)]
+        found = [place for place in range(self.absent) if self._other(place, taken) is not None]
         if taken.holds(None):
-            found.append(ABSENT)
-        if self.other(taken) is not None:
-            found.append(OTHER)
-        return tuple(sorted(found))
+            found.append(self.absent)
+        return (*found, *(place for place, text in enumerate(self.constants, self.absent + 1) if taken.holds(text)))
 
-    def other(self, taken: Range) -> str | None:
+    def value(self, place: int, taken: Range) -> str | None:
+        """The value at a place that a range takes; None for no value."""
+        if place == self.absent:
+            return None
+        return self._other(place, taken) if place < self.absent else self.constants[place - self.absent - 1]
+
+    def _other(self, place: int, taken: Range) -> str | None:
         """A value in a range that is no constant of the formula; None without any."""
-        return _other(self.key, taken, frozenset(self.constants))
+        between = self._others[place]
+        within = taken._replace(low=max(taken.low, between.low), high=min(taken.high, between.high))
+        return _other(self.key, within, frozenset(self.constants))
 
 
 NOTHING = object()
@@ -78,6 +91,8 @@ def _other(key: Key, taken: Range, known: frozenset[str]) -> str | None:
     if not taken.values.negated:
         texts = (text for text in sorted(taken.values.texts) if text not in known and taken.holds(text) and _may_have(key, text))
         return next(texts, None)
+    if key.kind is Kind.INTEGER:
+        return _integer(taken, known)
     if taken.is_numeric:
         return _number(taken, known)
     return next((text for text in _fresh(key) if text not in known and taken.values.holds(text)), None)
@@ -88,6 +103,15 @@ def _fresh(key: Key) -> Iterator[str]:
     if key.kind is Kind.BOOLEAN:
         return iter(("false", "true"))
     return (f"other-{number}" if key.kind is Kind.TEXT else str(number) for number in count())
+
+
+def _integer(taken: Range, known: frozenset[str]) -> str | None:
+    """An integer between the bounds: the one nearest to zero that is no constant."""
+    most = len(known) + len(taken.values.texts) + 1
+    first, last = taken.low + 1, taken.high - 1
+    start = min(max(0, first), last)
+    numbers = chain(range(start, min(last, start + most) + 1), range(start, max(first, start - most) - 1, -1))
+    return next((text for text in map(str, numbers) if text not in known and taken.holds(text)), None) if first <= last else None
 
 
 def _number(taken: Range, known: frozenset[str]) -> str | None:

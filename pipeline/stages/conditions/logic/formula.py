@@ -174,6 +174,14 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Below:
+    """The key is present, and its integer is less than a bound."""
+
+    key: Key
+    bound: int
+
+
+@dataclass(frozen=True, slots=True)
 class Not:
     """The opposite of a formula."""
 
@@ -194,7 +202,7 @@ class AnyOf:
     of: tuple[Formula, ...]
 
 
-Formula: TypeAlias = Constant | In | Has | Same | Text | Not | AllOf | AnyOf
+Formula: TypeAlias = Constant | In | Has | Same | Text | Below | Not | AllOf | AnyOf
 YES, NO = Constant(True), Constant(False)
 
 _TEXT = {"startsWith": str.startswith, "endsWith": str.endswith, "contains": str.__contains__}
@@ -256,9 +264,12 @@ def is_true(formula: Formula, model: Model) -> bool:
         case Text(key):
             text = model.values.get(key)
             return text is not None and formula.holds(text)
+        case Below(key, bound):
+            number = model.values.get(key)
+            return number is not None and key.may_be(number) and int(number) < bound
 
 
-def atoms(formula: Formula) -> Iterator[In | Has | Same | Text]:
+def atoms(formula: Formula) -> Iterator[In | Has | Same | Text | Below]:
     """Every atom of a formula, as often as it is there."""
     match formula:
         case AllOf(of) | AnyOf(of):
@@ -266,7 +277,7 @@ def atoms(formula: Formula) -> Iterator[In | Has | Same | Text]:
                 yield from atoms(each)
         case Not(of):
             yield from atoms(of)
-        case In() | Has() | Same() | Text():
+        case In() | Has() | Same() | Text() | Below():
             yield formula
 
 
@@ -301,6 +312,15 @@ def constants_of(formula: Formula) -> dict[Key, frozenset[str]]:
         if isinstance(atom, In):
             found.setdefault(atom.key, set()).update(atom.values.texts)
     return {key: frozenset(texts) for key, texts in found.items()}
+
+
+def bounds_of(formula: Formula) -> dict[Key, frozenset[int]]:
+    """The bounds with which a formula compares each integer, in one walk."""
+    found: dict[Key, set[int]] = {}
+    for atom in atoms(formula):
+        if isinstance(atom, Below):
+            found.setdefault(atom.key, set()).add(atom.bound)
+    return {key: frozenset(bounds) for key, bounds in found.items()}
 
 
 def keys_of(formula: Formula) -> frozenset[Key]:

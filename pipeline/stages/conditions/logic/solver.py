@@ -15,13 +15,14 @@ from typing import Any
 from ingest.errors import InputError
 
 from ..selection import Range
-from .domain import ABSENT, NOTHING, OTHER, Domain, simplest
+from .domain import NOTHING, Domain, simplest
 from .formula import (
     NAME,
     NAMESPACE,
     PRESENT,
     AllOf,
     AnyOf,
+    Below,
     Constant,
     Formula,
     Has,
@@ -32,6 +33,7 @@ from .formula import (
     Same,
     Text,
     atoms,
+    bounds_of,
     constants_of,
     is_true,
     keys_of,
@@ -92,9 +94,11 @@ class Solver:
         self.keys = tuple(sorted(keys_of(allowed)))
         self._texts = _text_keys(allowed)
         self.constants = constants_of(allowed)
-        none = frozenset[str]()
+        bounds = bounds_of(allowed)
         self._domains = {
-            key: Domain(key, self.constants.get(key, none), self._always.get(key)) for key in self.keys if key not in self._texts
+            key: Domain(key, self.constants.get(key, ()), self._always.get(key), bounds.get(key, ()))
+            for key in self.keys
+            if key not in self._texts
         }
         self._paths = sorted(_paths(allowed))
         self._solver: Any = None
@@ -210,7 +214,7 @@ class Solver:
                     self._solver.add(z3.Implies(self._present(key), there))
 
     def _present(self, key: Key) -> Any:
-        return self._strings[key][1] if key in self._texts else z3.Not(self._domains[key].literal(ABSENT))
+        return self._strings[key][1] if key in self._texts else z3.Not(self._domains[key].literal(self._domains[key].absent))
 
     def _encoded(self, formula: Formula) -> Any:
         match formula:
@@ -228,6 +232,8 @@ class Solver:
                 return (
                     self._text_in(key, Range(formula.values)) if key in self._texts else self._domain_in(key, Range(formula.values))
                 )
+            case Below(key, bound):
+                return self._domain_in(key, Range(PRESENT, high=bound))
             case Same(left, right):
                 (one, has_one), (two, has_two) = self._strings[left], self._strings[right]
                 return z3.And(has_one, has_two, one == two)
@@ -289,9 +295,7 @@ class Solver:
             return unescaped(found.eval(value, model_completion=True).as_string()) if is_there else None
         domain = self._domains[key]
         place = next(place for place in range(domain.size) if z3.is_true(found.eval(domain.literal(place), model_completion=True)))
-        if place == ABSENT:
-            return None
-        return domain.other(taken) if place == OTHER else domain.constants[place - 2]
+        return domain.value(place, taken)
 
     def _simplified(self, model: Model, ranges: Mapping[Key, Range]) -> Model:
         for key in sorted(model.values):

@@ -7,6 +7,8 @@ What these formulas cannot express is refused, so that a condition is never read
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from types import NoneType
@@ -25,6 +27,7 @@ from .formula import (
     SIZE_COMPARISONS,
     TEXT_FUNCTIONS,
     YES,
+    Below,
     Formula,
     Has,
     In,
@@ -44,6 +47,12 @@ from .formula import (
 LATE = frozenset({"object", "oldObject", "options"})
 # Formulas of a `?:` with more nodes are refused.
 SIZE_MAX = 4_000
+_ORDERS: dict[str, Callable[[float, float], bool]] = {
+    "_<_": operator.lt,
+    "_<=_": operator.le,
+    "_>_": operator.gt,
+    "_>=_": operator.ge,
+}
 _MIRRORED = {"_<_": "_>_", "_>_": "_<_", "_<=_": "_>=_", "_>=_": "_<=_", "_==_": "_==_", "_!=_": "_!=_"}
 
 
@@ -207,11 +216,31 @@ class _Translation:
             number = self._known(right)
             if isinstance(number, int) and not isinstance(number, bool):
                 return self._of_text(Text(Key(sized), function, number))
+        if function in _ORDERS and not self._late(right) and (path := path_of(left)) is not None:
+            return self._order(node, function, path, self._known(right))
         if function == "_!=_":
             return self._equal(node, left, right).opposite()
         if function == "_==_":
             return self._equal(node, left, right)
         raise _refused(node)
+
+    def _order(self, node: ast.Expr, function: str, path: Path, value: Value) -> Both:
+        """Whether the integer at a path is less or more than a number. A text or a boolean has no order with one: an error."""
+        if isinstance(value, CelError):
+            return Both(NO, NO)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise _refused(node)
+        key = self._key(path, is_text=False)
+        lacking = In(key, ABSENT) if self._is_total else NO
+        if key.kind is not Kind.INTEGER:
+            return Both(NO, lacking)
+        above = function in ("_>_", "_>=_")
+        below = Below(key, math.floor(value) + 1 if function in ("_<=_", "_>_") else math.ceil(value))
+        beyond = every([In(key, PRESENT), negated(below)])
+        true, false = (beyond, below) if above else (below, beyond)
+        # A field that the server shows with a zero is compared as that; nothing else has an order with a number.
+        holds = self._is_total and bool(key.absent) and _ORDERS[function](int(key.absent), value)
+        return Both(some([true, lacking]), false) if holds else Both(true, some([false, lacking]))
 
     def _equal(self, node: ast.Expr, left: ast.Expr, right: ast.Expr) -> Both:
         path, other = path_of(left), path_of(right)

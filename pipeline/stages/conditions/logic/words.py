@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model import Plain
-from .formula import AllOf, AnyOf, Constant, Formula, Has, In, Same, Text, Values
+from .formula import AllOf, AnyOf, Below, Constant, Formula, Has, In, Same, Text, Values
 from .primes import Box
 
 
@@ -20,6 +20,8 @@ def words(formula: Formula) -> str:
             return f"{left} and {right} are equal"
         case Text(key):
             return f"{key} {formula.function.strip('_')} {formula.argument!r}"
+        case Below(key, bound):
+            return f"{key} < {bound:,}"
         case AllOf(of):
             return " and ".join(_grouped(each) for each in of)
         case AnyOf(of):

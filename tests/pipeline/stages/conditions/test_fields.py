@@ -114,3 +114,37 @@ def test_a_definition_also_tells_what_selectors_take(tmp_path: Path) -> None:
     lake = take_in(tmp_path / "lake", [defined("boolean"), event(9, "list", THINGS, reference=reference)])
     row = judged(lake, [{"name": "a", "conditions": [{"id": "c", "effect": "Allow", "condition": CONDITION}]}])[1]["id-9"]
     assert row["suggestions"] == ["-n shop --field-selector spec.flag=true"]
+
+
+def deployment(replicas: int) -> Object:
+    """The creation of a Deployment."""
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d", "namespace": "shop", "uid": "u3", "resourceVersion": "4"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"a": "b"}}, "template": template},
+    }
+    reference = {"resource": "deployments", "namespace": "shop", "apiGroup": "apps", "apiVersion": "v1", "name": "d"}
+    return event(
+        1, "create", "/apis/apps/v1/namespaces/shop/deployments", user="root", requestObject=body, responseObject=body,
+        reference=reference, responseStatus={"metadata": {}, "code": 201},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("condition", "says"),
+    [
+        ("object.spec.replicas <= 9", "refuted with a hypothetical object"),
+        ("object.spec.replicas < 3", "refuted with a known object"),
+        ("object.spec.replicas < 3 || object.spec.replicas >= 3", "proved"),
+        ("object.spec.replicas.startsWith('3') || true", "proved"),
+    ],
+)
+def test_a_schema_tells_the_types_of_the_fields_of_a_built_in_kind(tmp_path: Path, condition: str, says: str) -> None:
+    """A condition compares an integer that no selector takes."""
+    reference = {"resource": "deployments", "namespace": "shop", "apiGroup": "apps", "apiVersion": "v1"}
+    listed = event(9, "list", "/apis/apps/v1/namespaces/shop/deployments", reference=reference)
+    lake = take_in(tmp_path / "lake", [deployment(5), listed])
+    conditions = [{"id": "c", "effect": "Allow", "condition": f"{condition} || !has(object.spec.replicas)"}]
+    assert judged(lake, [{"name": "a", "conditions": conditions}])[1]["id-9"]["proof"] == says
