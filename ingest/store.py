@@ -129,6 +129,10 @@ _OTHERS = {
 }
 
 
+class _NotNewError(Exception):
+    """A unit has events that are not simply new."""
+
+
 class EventStore:
     """Takes units of raw events into the lake, each in one transaction with the marks that say it was read."""
 
@@ -155,6 +159,19 @@ class EventStore:
             counts = self._halved(parts, quarantine_name, error)
             self._store((), marks, "")
             return counts
+
+    def store_new(self, parts: Sequence[Lines], marks: Mapping[str, str]) -> bool:
+        """Store a unit as `store` does, if each of its events is well-formed and new, and changes no stored one.
+
+        Otherwise nothing is stored, and the answer is False. Raises LakeError when the disk cannot take the unit.
+        """
+        try:
+            self._store(parts, marks, "", only_new=True)
+        except _OF_DATA:
+            return False
+        except _NotNewError:
+            return False
+        return True
 
     def _halved(self, parts: Sequence[Lines], name: str, error: Exception) -> Counts:
         """Store the parts of a unit that failed one half after the other; the events that fail alone go into quarantine."""
@@ -195,7 +212,7 @@ class EventStore:
         except OSError as error:
             raise LakeError(f"{self._writer.lake.path}: the quarantine cannot be written: {error}", "free some space") from error
 
-    def _store(self, unit: Iterable[Lines], marks: Mapping[str, str], quarantine_name: str) -> Counts:
+    def _store(self, unit: Iterable[Lines], marks: Mapping[str, str], quarantine_name: str, *, only_new: bool = False) -> Counts:
         counts = Counts()
         refused: list[Quarantined] = []
         files: list[DataFile] = []
@@ -208,11 +225,15 @@ class EventStore:
             refused += _refused(part, decoded, counts.refusals)
             tables.setdefault(part.cluster, []).append(decoded.table)
         counts.quarantined = len(refused)
+        if refused and only_new:
+            raise _NotNewError
         for cluster, parts in tables.items():
             unseen, again = self._sorted_out(cluster, pa.concat_tables(parts), counts)
             folded = self._folder.with_reviews(cluster, self._folder.fold(cluster, unseen))
             found |= folded.marks
             fresh = folded.fresh
+            if only_new and (folded.replaced or folded.removed or fresh.num_rows != sum(part.num_rows for part in parts)):
+                raise _NotNewError
             files += folded.rewritten
             replaced += folded.replaced
             for kind, table in (("events", fresh), ("repeats", again)):

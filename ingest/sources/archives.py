@@ -6,6 +6,7 @@ archive share one pass over it. A zip archive begins at its end, so one that is 
 
 from __future__ import annotations
 
+import lzma
 import tarfile
 import tempfile
 import zipfile
@@ -19,6 +20,7 @@ from ..errors import InputError
 from .compressed import BLOCK_BYTES, DamagedError, blocks
 from .content import Source
 from .envelopes import ZIP, is_tar
+from .unique import unique_names
 from .unreadable import WORKBOOK
 
 _HEADER_BYTES = 512
@@ -50,7 +52,9 @@ def expanded(source: Source, opened: ExitStack) -> list[Source] | None:
             ) from error
     shared = _Pass(source)
     opened.callback(shared.end)
-    return [_source_of(source, shared, *entry) for entry in found]
+    # `tar -r` adds a file again under its name; both may have events.
+    names = unique_names(name for name, _, _ in found)
+    return [_source_of(source, shared, name, *place) for name, (_, *place) in zip(names, found, strict=True)]
 
 
 def _zipped(source: Source, stream: _Stream, opened: ExitStack) -> list[Source]:
@@ -68,8 +72,8 @@ def _zipped(source: Source, stream: _Stream, opened: ExitStack) -> list[Source]:
     if locked := next((entry.filename for entry in found if entry.flag_bits & 1), None):
         raise InputError(f"{source.name}: {locked} has a password", "unpack the archive, and give its files")
     return [
-        replace(source, name=f"{source.name}/{entry.filename}", open=partial(_ZipEntry, archive, entry), size_bytes=entry.file_size)
-        for entry in found
+        replace(source, name=f"{source.name}/{name}", open=partial(_ZipEntry, archive, entry), size_bytes=entry.file_size)
+        for name, entry in zip(unique_names(entry.filename for entry in found), found, strict=True)
     ]
 
 
@@ -85,8 +89,8 @@ class _ZipEntry:
     def read(self, size: int, /) -> bytes:
         try:
             return self._handle.read(size)
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-            raise OSError(f"the archive: {error}") from error
+        except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError) as error:
+            raise DamagedError(f"the archive is damaged here: {error}") from error
 
     def tell(self) -> int:
         return self._handle.tell()
@@ -167,7 +171,7 @@ class _Entry:
         try:
             found = self._shared.at(self._start + self._done).read(wanted)
         except DamagedError as error:
-            raise OSError(f"the archive: {error}") from error
+            raise DamagedError(f"the archive is damaged here: {error}") from error
         self._done += len(found)
         return found
 

@@ -15,6 +15,7 @@ from itertools import islice
 import msgspec
 
 from .compressed import DamagedError
+from .unique import unique_names
 
 _DELIMITERS = (",", "\t", ";", "|")
 _FIELD_BYTES_MAX = 256 << 20
@@ -75,7 +76,7 @@ def delimited_lines(name: str, blocks: Iterable[bytes]) -> Iterator[bytes]:
     shape = shape_of(text.first.encode()) or Shape(",")
     csv.field_size_limit(_FIELD_BYTES_MAX)
     rows = csv.reader(text, delimiter=shape.delimiter)
-    header = next(rows, []) if shape.has_header else [f"column{number}" for number in range(1, _COLUMNS_MAX)]
+    header = unique_names(next(rows, [])) if shape.has_header else [f"column{number}" for number in range(1, _COLUMNS_MAX)]
     found: list[bytes] = []
     try:
         for row in rows:

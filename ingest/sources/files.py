@@ -21,10 +21,11 @@ from .envelopes import not_an_audit_log
 from .forms import form_of
 from .logfile import FileSummary, LogFile, Reading
 from .object_store import is_url, object_sources
+from .pool import Pool
 from .rotated import put_together
 
-# audit.log, audit-2026-07-24T10-11-12.345.log.gz, audit.log.1.gz, export.jsonl.zst
-_LOG_NAME = re.compile(r"[^.].*\.(log|json|jsonl|ndjson)([.-]\d+)*(\.gz|\.zst|\.zstd|\.bz2|\.xz)?")
+# audit.log, audit-2026-07-24T10-11-12.345.log.gz, audit.log.1.gz, export.jsonl.zst; of an archive also audit.log#2
+_LOG_NAME = re.compile(r"[^.].*\.(log|json|jsonl|ndjson)([.-]\d+)*(\.gz|\.zst|\.zstd|\.bz2|\.xz)?(#\d+)?")
 
 _LEVELS_MAX = 3  # of archives in archives
 
@@ -75,29 +76,35 @@ def ingest_files(
         before = 0
         with lake.writer() as writer, closing(EventStore(writer)) as store:
             logs: list[LogFile] = []
+            pool = Pool(store, lake.manifest)
             for source in sources:
                 entry = FileSummary(source.name)
                 summary.files.append(entry)
                 log = LogFile(entry, reading, received_ts, redactor)
-                log.is_one_of_several = True
+                log.is_one_of_several, log.pool = True, pool
                 logs.append(log)
-                _ingest(store, lake, source, log, partial(_advance, progress, before, total))
+                try:
+                    _ingest(store, pool, source, log, partial(_advance, progress, before, total))
+                except InputError:
+                    pool.settle()
+                    raise
                 before += source.size_bytes or 0
                 progress(before, total)
+            pool.settle()
             put_together(logs, store)
     return summary
 
 
-def _ingest(store: EventStore, lake: Lake, source: Source, log: LogFile, advance: Callable[[Content], None]) -> None:
+def _ingest(store: EventStore, pool: Pool, source: Source, log: LogFile, advance: Callable[[Content], None]) -> None:
     """Read one source, unless an earlier ingest read this version of it to its end."""
     key = f"object:{log.cluster}:{source.name}"
     version = source.version() if source.version else ""
-    known, _, lines = (lake.manifest.prop(key) or "").rpartition(" ")
+    known, _, lines = (pool.mark(key) or "").rpartition(" ")
     if version and known == version:
         log.entry.known_lines = int(lines)
         return
     try:
-        with log.open(lake.manifest, source) as content:
+        with log.open(pool.mark, source) as content:
             log.read(store, content, partial(advance, content))
     except InputError as error:
         if not source.optional:
@@ -105,7 +112,7 @@ def _ingest(store: EventStore, lake: Lake, source: Source, log: LogFile, advance
         if is_log_name(PurePosixPath(source.name).name):
             log.entry.add_note(f"passed over: {error.message}")
     if version and not log.entry.note:
-        store.store((), {key: f"{version} {log.lines}"}, "")
+        pool.add((), {key: f"{version} {log.lines}"}, "", log.entry.counts)
 
 
 def is_log_name(name: str) -> bool:

@@ -267,7 +267,7 @@ class Follower:
             self._settled.update({identity: version for identity, version in self._listed.items() if identity == _status(path)[0]})
             return
         identity, version = _status(handle)
-        with log.open(self._lake.manifest, Source(str(path), partial(_from_start, handle))) as content:
+        with log.open(self._lake.manifest.prop, Source(str(path), partial(_from_start, handle))) as content:
             head = os.pread(handle.fileno(), _HEAD_BYTES, 0)
             # Where NULs come first, the lines do not begin at offsets of the file.
             if not is_compressed(head) and log.is_untranslated and head[:1] != b"\0":

@@ -18,7 +18,6 @@ from pathlib import PurePosixPath
 import msgspec
 import xxhash
 
-from ..manifest import Manifest
 from ..notes import sealed
 from ..redaction.redact import Redactor
 from ..sink import is_cluster_name
@@ -28,6 +27,7 @@ from .envelopes import LineReader, expand, is_whole, looks_complete, not_an_audi
 from .exports import Found
 from .finder import may_hold_event
 from .forms import NAMES, PLAIN, Form, form_of
+from .pool import Pool
 from .rows import in_zone
 
 _EMPTY = "an empty file"
@@ -100,6 +100,8 @@ class LogFile:
         # Of a container log that rotation cut: the part of an event at its end, and the rest of one at its beginning. Whoever reads
         # several files puts both together, and asks for them: see rotated.py.
         self.is_one_of_several = False
+        # Where the last events of the file wait for those of others; without a pool they are stored at once.
+        self.pool: Pool | None = None
         self.unfinished = b""
         self.beginning = b""
 
@@ -118,12 +120,15 @@ class LogFile:
         """Whether its bytes are those of its lines, so that the rest can be read from an offset."""
         return self._form is not None and self._form.translate is None
 
-    def open(self, manifest: Manifest, source: Source) -> Content:
-        """The content after the part that an earlier ingest read, if that part has the same bytes."""
+    def open(self, mark_of: Callable[[str], str | None], source: Source) -> Content:
+        """The content after the part that an earlier ingest read, if that part has the same bytes.
+
+        `mark_of` gives the marks that were stored with events.
+        """
         content = self._opened(source)
         first_line = content.head().split(b"\n", 1)[0]
         self._key = f"file:{self.cluster}:{xxhash.xxh3_128_hexdigest(first_line)}"
-        stored = manifest.prop(self._key)
+        stored = mark_of(self._key)
         mark = msgspec.json.decode(stored, type=_Mark) if stored and not source.live else _Mark()
         if not mark.offset:
             return content
@@ -171,12 +176,12 @@ class LogFile:
                 progress()
                 unit, size_bytes, committed = [], 0, time.monotonic()
         if unit:
-            self._commit_lines(store, unit)
+            self._commit_lines(store, unit, is_last=ends)
         number = self._known.number + 1
         if reader.is_overlong:
             self.entry.add_note(f"{self._unit} {number} is longer than any event; reading stopped before it")
         elif ends and looks_complete(reader.rest):
-            self._commit_lines(store, [reader.rest], newline=b"")
+            self._commit_lines(store, [reader.rest], newline=b"", is_last=True)
         elif ends and reader.rest:
             self.unfinished = reader.rest if self._is_cut_by_rotation else b""
             self.entry.add_note(self._unfinished_note(number))
@@ -205,7 +210,7 @@ class LogFile:
     def _is_cut_by_rotation(self) -> bool:
         return self.is_one_of_several and self._form is not None and self._form.grows and self._form.others
 
-    def _commit_lines(self, store: EventStore, lines: Sequence[bytes], newline: bytes = b"\n") -> None:
+    def _commit_lines(self, store: EventStore, lines: Sequence[bytes], newline: bytes = b"\n", *, is_last: bool = False) -> None:
         """Store some lines together with the mark that they were read."""
         first = self._known.number + 1
         offset = self._known.offset
@@ -217,7 +222,7 @@ class LogFile:
             self._take(line, number, units)
         mark = _Mark(offset, first + len(lines) - 1, self._digest.hexdigest())
         self.entry.bytes += offset - self._known.offset
-        self._commit(store, units, first, {self._key: msgspec.json.encode(mark).decode()})
+        self._commit(store, units, first, {self._key: msgspec.json.encode(mark).decode()}, is_last=is_last)
         self._known = mark
 
     def _take(self, line: bytes, number: int, units: dict[str, _Unit]) -> None:
@@ -241,7 +246,9 @@ class LogFile:
     def _unit(self) -> str:
         return self._form.unit if self._form is not None else "line"
 
-    def _commit(self, store: EventStore, units: dict[str, _Unit], first: int, marks: dict[str, str]) -> None:
+    def _commit(
+        self, store: EventStore, units: dict[str, _Unit], first: int, marks: dict[str, str], *, is_last: bool = False
+    ) -> None:
         parts = []
         for cluster, unit in units.items():
             events = unit.events
@@ -253,6 +260,11 @@ class LogFile:
             parts.append(Lines(cluster, self._source, self.received_ts, events, where))
         # A repetition of the same work after a crash gives its quarantine file the same name, and so replaces it.
         name = f"file-{xxhash.xxh3_128_hexdigest(self._key.encode())}-{first}"
+        if self.pool is not None and is_last:
+            self.pool.add(parts, marks, name, self.entry.counts)
+            return
+        if self.pool is not None:
+            self.pool.settle()
         self.entry.counts.add(store.store(parts, marks, name))
 
 

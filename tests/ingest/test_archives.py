@@ -7,6 +7,8 @@ import gzip
 import io
 import random
 import tarfile
+import warnings
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -106,6 +108,53 @@ def test_an_archive_that_cannot_be_read_is_named_and_stores_nothing(
     with pytest.raises(InputError, match=message):
         ingest(lake, tmp_path / "good.log", tmp_path / "a.tar")
     assert ids(lake) == []
+
+
+def twice(*contents: bytes) -> bytes:
+    """A tar archive with a file several times, as `tar -r` makes it."""
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w") as archive:
+        for content in contents:
+            entry = tarfile.TarInfo("a.json")
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return target.getvalue()
+
+
+def zipped(*contents: bytes) -> bytes:
+    target = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(target, "w") as archive:
+        warnings.simplefilter("ignore")  # zipfile warns of a name that is there already
+        for content in contents:
+            archive.writestr("a.json", content)
+    return target.getvalue()
+
+
+@pytest.mark.parametrize("packed", [twice, zipped])
+def test_files_of_one_name_are_sources_of_their_own(
+    lake: Lake, tmp_path: Path, event: Event, ids: Ids, packed: Callable[..., bytes]
+) -> None:
+    path = tmp_path / "a.archive"
+    path.write_bytes(packed(log(event, 1, 2), log(event, 3), log(event, 4, 5)))
+    summary = ingest(lake, path)
+    assert [file.path for file in summary.files] == [f"{path}/a.json{number}" for number in ("", "#2", "#3")]
+    assert [file.counts.stored for file in summary.files] == [2, 1, 2]
+    assert ids(lake) == names(1, 2, 3, 4, 5)
+
+
+@pytest.mark.parametrize(("mark", "why"), [(b"id-2", "damaged here: Bad CRC-32"), (b"PK\x03\x04", "cannot be unpacked: Bad magic")])
+def test_a_damaged_file_in_a_zip_archive_costs_no_other(
+    lake: Lake, tmp_path: Path, event: Event, ids: Ids, mark: bytes, why: str
+) -> None:
+    """Its checksum or its own header is wrong; the lake is not."""
+    content = bytearray(zipped(log(event, 1), log(event, 2), log(event, 3)))
+    content[content.find(mark, content.find(b"id-1") + 1) + 2] ^= 1
+    path = tmp_path / "a.zip"
+    path.write_bytes(content)
+    noted = {file.path.rpartition("/")[2]: file.note for file in ingest(lake, path).files if file.note}
+    assert list(noted) == ["a.json#2"]
+    assert why in noted["a.json#2"]
+    assert ids(lake) == names(1, 3)
 
 
 def test_a_damaged_archive_in_a_folder_is_noted(lake: Lake, tmp_path: Path, event: Event, ids: Ids) -> None:
