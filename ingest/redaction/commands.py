@@ -68,6 +68,7 @@ _PLACES: dict[str, tuple[tuple[tuple[str, ...], int], ...]] = {
     "doveadm": ((("auth", "test"), 1),),
     "op": ((("signin",), 2),),
     "wpa_passphrase": (((), 1),),
+    "consul": ((("kv", "put"), 1),),
     "mkpasswd": (((), 0),),
     "docker-credential": ((("store",), 0),),
 }  # fmt: skip
@@ -84,7 +85,7 @@ _PAIRS: dict[str, tuple[tuple[str, ...], ...]] = {
 _PROGRAMS = frozenset((*_SHORT_OPTIONS, *_PLACES, *_ORACLE, *_PAIRS, "htpasswd"))
 # A word before a credential, whatever the program: `mysqladmin password X`, `ngrok authtoken X`, `heroku auth:token X`.
 _ANNOUNCES = re.compile(
-    r"(?i)(?:[\w.:-]*[.:-])?(?:password|passphrase|psk|authtoken|preshared-key|secret_?access_?key|(?<=:)token)"
+    r"(?i)(?:[\w.:-]*[.:-])?(?:password|passphrase|psk|authtoken|preshared-key|private-key|secret_?access_?key|(?<=:)token)"
 )
 # The words before the name of a setting, whose value follows.
 _SETTERS = frozenset(("set", "setenv", "config", "put", "hset", "--add", "--replace-all", "--global", "--local"))
@@ -117,7 +118,7 @@ _QUOTED = (
 _SQL = re.compile(
     r"(?i)(\bidentified\s++(?:with\s++\S++\s++)?+(?:by|as)\s++(?:password\s++|values\s++)?+|\b(?:requirepass|masterauth)\s++|\bConvertTo-SecureString\s++(?:-String\s++)?+)"
     rf"(?:{_QUOTED}|[^\s;,)\"']++)"
-    rf"|(\b(?:password|passphrase|pwd|secret)(?:\s*+(?:=>?|\(|,)\s*+|\s++)(?:[en](?=['\\]))?){_QUOTED}"
+    rf"|(\bset\s++password\s++(?:for\s++\S++\s*+)?+=\s*+|\b(?:password|passphrase|pwd|secret)(?:\s*+(?:=>?|\(|,)\s*+|\s++)(?:[en](?=['\\]))?){_QUOTED}"
 )
 _CALL = re.compile(r"(?i)(\b(?:auth|changeUserPassword|setPassword|set_password|set_encrypted_password)\()[^)]*+")
 
@@ -269,7 +270,7 @@ class _CommandWalk:
             self._flags += option.lstrip("-") if not option.startswith("--") else ""
             return self._short_option(word, option)
         is_set = bool(self._words) and self._words[-1].lower() in _SETTERS and is_secret_name(option) and "=" not in option
-        self._is_next = is_set or _ANNOUNCES.fullmatch(option) is not None or (self._is_next and word == "=")
+        self._is_next = is_set or option == "<<<" or _ANNOUNCES.fullmatch(option) is not None or (self._is_next and word == "=")
         if len(self._words) < _WORDS_MAX:
             self._words.append(option)
         return _ORACLE_WORD.sub(rf"\g<1>{REDACTED}", word, count=1) if self._program in _ORACLE else word

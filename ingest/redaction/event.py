@@ -21,11 +21,13 @@ from ..server.words import REASONS, REDACTED, server_words
 from ..sources.reviews import FIELD as REVIEW
 from ..sources.reviews import OBJECT, OLD_OBJECT
 from .commands import clean_command
+from .configs import clean_config_text, clean_configs
 from .forms import clean_text, may_hold_by_form
 from .names import clean_named, is_secret_name
-from .objects import clean_embedded, clean_texts
+from .objects import clean_embedded, clean_manifest, clean_texts
 from .paths import BodyPath, clean_body, clean_patch
 from .uris import clean_uri, uri_needs_a_look
+from .urls import clean_urls
 
 _SIGNER_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}/[A-Za-z0-9._:-]{1,317}")
 DECISION = "authorization.k8s.io/decision"
@@ -60,6 +62,10 @@ _QUOTED_LENGTH_MIN = 3
 _ASSIGNED = re.compile(
     rb"(?i)(?:key|token|passw?|pwd|secret|auth|credential|sig|jwt|session|bearer|sas|otp|cookie)[\w.-]{0,64}+(?:=|:[ \t])"
 )
+# A password with its value, as the text of a webhook may quote it.
+_PASSWORD = re.compile(r"(?i)((?<![\w.-])[\w.-]{0,40}(?:password|passwd|passphrase|pwd)[\"']?=[\"']?)[^\s\"'&;,]{4,}+")
+_PASSWORD_SIGN = re.compile(rb"(?i)(?:password|passwd|passphrase|pwd)[\"'\\]*+=")
+_OF_WEBHOOK = "admission webhook "
 _MEMBER_NAME = re.compile(rb'"([^"]*+)"\s*+:')
 
 
@@ -159,7 +165,9 @@ class EventCleaning:
             self.fields[field] = msgspec.Raw(reviewed)
             body = reviewed
         embedded = clean_embedded(body)
-        cleaned, found = clean_body(embedded, self._paths, self._take) if self._paths else (embedded, [])
+        located = self._addressed(clean_urls(embedded))
+        configured = clean_configs(located)
+        cleaned, found = clean_body(configured, self._paths, self._take) if self._paths else (configured, [])
         if cleaned is None:
             self._withholds_texts = True
             self._drop(field, body)
@@ -167,9 +175,19 @@ class EventCleaning:
         if embedded is not body:
             self._withholds_texts = True
             self.notes.append(f"{field}:Secret")
+        if located is not embedded:
+            self.notes.append(f"{field}:url")
+        if configured is not located:
+            self.notes.append(f"{field}:config")
         if cleaned is not body:
             self.fields[field] = msgspec.Raw(cleaned)
         self.notes += [f"{field}:{path}" for path in found]
+
+    def _addressed(self, body: bytes) -> bytes:
+        """The options of a proxied request without the credentials in their path, which repeats the URI."""
+        if self._place().subresource != "proxy" or b'"path"' not in body or not uri_needs_a_look(body):
+            return body
+        return clean_texts(body, lambda name, text: clean_uri(text) if name == "path" else text)
 
     def _place(self) -> _Named:
         return _reference.decode(self.fields.get("objectRef", b"{}")) or _Named()
@@ -232,14 +250,14 @@ class EventCleaning:
         is_ours = key.partition("/")[0] in _SERVER_ANNOTATIONS and not key.startswith(FOREIGN)
         if not is_ours and self._may_quote(value):
             return value if value == REDACTED else str(_text.decode(self._replace(_encoder.encode(value))))
-        return _clean(value)
+        return _clean(value) if is_ours else _clean_foreign(value)
 
     def _patch(self, value: str) -> str:
         """The webhook's name stays and its changes are removed; at configured paths and in embedded Secrets, only the values are
         removed."""
         if not self._hides_texts:
             document = value.encode()
-            cleaned = clean_patch(clean_embedded(document), self._paths, self._take)
+            cleaned = clean_patch(clean_urls(clean_embedded(document)), self._paths, self._take)
             return value if cleaned == document else cleaned.decode()
         if not value.startswith("{"):
             return REDACTED
@@ -258,7 +276,7 @@ class EventCleaning:
 
     def _status(self, annotations: dict[str, str]) -> None:
         raw = bytes(self.fields.get("responseStatus", b"null"))
-        if raw == b"null" or not (self._withholds_texts or self._removed or may_hold_by_form(raw)):
+        if raw == b"null" or not (self._withholds_texts or self._removed or may_hold_by_form(raw) or may_name_password(raw)):
             return
         status = _anything.decode(raw)
         if not isinstance(status, dict):
@@ -274,7 +292,10 @@ class EventCleaning:
     def _cleaned_status(self, status: dict[str, Any], is_unread: bool) -> dict[str, Any]:
         """`is_unread`: the authorizer refused the request before anything read its body."""
         if is_unread or not self._may_quote(_encoder.encode(status).decode()):
-            return {name: _clean(value) if isinstance(value, str) else value for name, value in status.items()}
+            told = {name: _clean(value) if isinstance(value, str) else value for name, value in status.items()}
+            if str(told.get("message", "")).startswith(_OF_WEBHOOK):
+                told["message"] = _PASSWORD.sub(rf"\g<1>{REDACTED}", str(told["message"]))
+            return told
         kept = {name: value for name, value in status.items() if name in _KNOWN_STATUS}
         if "message" in kept:
             kept["message"] = server_words(str(kept["message"]))
@@ -346,6 +367,11 @@ def _clean(text: str) -> str:
     return clean_text(text) if may_hold_by_form(text.encode("utf-8", "replace")) else text
 
 
+def _clean_foreign(text: str) -> str:
+    """An annotation that a policy or a webhook wrote: it may quote an object, or name a password with its value."""
+    return _PASSWORD.sub(rf"\g<1>{REDACTED}", clean_config_text(_clean(clean_manifest(text))))
+
+
 def _any_text(name: str, text: str) -> str:
     return clean_text(text)
 
@@ -365,6 +391,11 @@ _CLEANERS = {"user": _named_text, "impersonatedUser": _named_text, "userAgent": 
 def _announces_credential(name: str) -> bool:
     plain = name.endswith("credential-id") or name in ("username", "uid", "groups", "scopes.authorization.openshift.io")
     return not plain and is_secret_name(name.rpartition("/")[2])
+
+
+def may_name_password(data: bytes) -> bool:
+    """Whether a text of these bytes may name a password with its value."""
+    return _PASSWORD_SIGN.search(data) is not None
 
 
 def person_needs_a_look(fields: bytes) -> bool:

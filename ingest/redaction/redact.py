@@ -23,13 +23,15 @@ import msgspec
 
 from ..errors import InputError
 from ..notes import PREFIX, REDACTED
-from .event import REVIEWS, TEXT_NOTES, EventCleaning, person_needs_a_look
+from .configs import clean_configs, may_hold_config
+from .event import REVIEWS, TEXT_NOTES, EventCleaning, may_name_password, person_needs_a_look
 from .forms import may_hold_by_form
 from .key import KEY_BYTES
 from .objects import clean_embedded, may_embed_secret, resources_of
 from .paths import BodyPath, clean_body, parse_body_path
 from .rules import DEFAULT_PATHS, DEFAULT_RESOURCES, NAMED_BY_TOKEN, Reference, Rule, parse_rule
 from .uris import uri_needs_a_look
+from .urls import clean_urls, may_hold_url
 
 __all__ = ["DEFAULT_RESOURCES", "Redactor", "is_withheld", "tells_of_request"]
 
@@ -58,6 +60,7 @@ _PLAIN_PART_BYTES_MAX = 2_000
 # Here only the answer is a credential, and admission never sees the answer: kubernetes
 # pkg/registry/core/serviceaccount/storage/token.go.
 _ANSWERS_ONLY = frozenset((("serviceaccounts", "token"),))
+_WITH_FILES = frozenset((b"configmaps",))  # their values are files of programs
 _REVIEWS = frozenset(name.encode() for name in REVIEWS)
 # Kinds of bodies that are credentials, for events that do not name their resource.
 _KINDS = {"TokenRequest": ("serviceaccounts", "token")}
@@ -162,7 +165,7 @@ class Redactor:
         patterns have quotes that are not escaped, so they are not part of a string.
         """
         head = _HEAD.match(line)
-        if head is None or may_embed_secret(line):
+        if head is None or may_embed_secret(line) or may_hold_url(line):
             return True
         who, uri = head.end(), head[1]
         end = line.rfind(_AFTER_BODIES, who)
@@ -198,10 +201,13 @@ class Redactor:
             return True
         if not name or b"\\" in name or (name == b"pods" and body >= 0 and line.find(_EXEC, name_start, before_body) >= 0):
             return True
+        if body >= 0 and name in _WITH_FILES and may_hold_config(line[body:end]):
+            return True
         if body >= 0 and name in _REVIEWS and person_needs_a_look(line[body:end]):
             return True
         is_plain_status = line.find(_NO_MESSAGE, before_body - _NO_MESSAGE_BYTES, before_body) >= 0
-        return not is_plain_status and may_hold_by_form(line[name_start:before_body])
+        told = line[name_start:before_body]
+        return not is_plain_status and (may_hold_by_form(told) or may_name_password(told))
 
     def _is_plain_uri(self, uri: bytes) -> bool:
         """Whether a URI holds no credential; if so, it is remembered."""
@@ -219,7 +225,7 @@ class Redactor:
 
     def _is_plain_end(self, part: bytes) -> bool:
         """The same for the part after an event's times. A field about users is elsewhere in an API server's event."""
-        if _BODY in part or b'ser":' in part or may_hold_by_form(part):
+        if _BODY in part or b'ser":' in part or may_hold_by_form(part) or may_name_password(part) or may_hold_config(part):
             return False
         _remember(self._plain_ends, part)
         return True
@@ -241,7 +247,7 @@ class Redactor:
         ref = Reference(apiGroup=api_version.rpartition("/")[0])
         names = resources_of(kind)
         paths = [path for name in names for rule, path in self._paths.get(name, ()) if rule.covers_object(ref)]
-        cleaned, _ = clean_body(clean_embedded(raw), paths, self._replacement)
+        cleaned, _ = clean_body(clean_configs(clean_urls(clean_embedded(raw))), paths, self._replacement)
         return raw if cleaned is None else cleaned
 
     def _apply_slowly(self, line: bytes) -> bytes:

@@ -22,6 +22,8 @@ _URI_PLAIN = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-.
 # Without one of these, such a URI holds nothing that `may_hold_by_form` looks for.
 _PLAIN_URI_SIGNS = re.compile(rb"/webhooks/|J|glpat-|xox|hv[sbr]\.|ya29\.|AIza|A[KS]IA|sk-[\w-]*[A-Z]")
 _BUILD_SECRET = re.compile(r"(?<=/webhooks/)[^/]++(?=/)")
+# `services/USER:PASSWORD@NAME/proxy`: tools put the user information of a URL there.
+_SEGMENT_USER = re.compile(r"(?<=/)[^/:@?\s]++:[^/@?\s]++@")
 _BETWEEN_PARAMETERS = re.compile(r"([?&;#])")
 # The parameters of OAuth, OpenID Connect, SAML and CAS that give access, and short names that are common for such values.
 _SECRET_PARAMETERS = frozenset(
@@ -49,7 +51,7 @@ def clean_uri(uri: str) -> str:
     """A request's URI without credentials in its path, its parameters and the arguments of a command in it."""
     path, mark, query = uri.partition("?")
     # OpenShift's webhooks of a build have their secret in the path (openshift/api build/v1, WebHookTrigger).
-    cleaned = _BUILD_SECRET.sub(REDACTED, _clean_part(path, "", "/"))
+    cleaned = _SEGMENT_USER.sub(f"{REDACTED}@", _BUILD_SECRET.sub(REDACTED, _clean_part(path, "", "/")))
     if not mark:
         return cleaned
     pieces = _BETWEEN_PARAMETERS.split(query)  # parameters, and at odd indexes the separators between two
