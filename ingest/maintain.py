@@ -6,7 +6,7 @@ which the next writer deletes. Files that a step replaced stay on disk for a whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
@@ -23,6 +23,7 @@ from .lake_writer import LakeWriter
 from .manifest import OLD_ROWS, DataFile
 from .old_rows import is_old, read_events
 from .published.target import is_url, open_object, size_of
+from .redaction.stored import files_with_tokens, without_tokens
 from .schema import EVENT_KEY, SORT_ORDER
 
 # Sorting needs about three times a unit's uncompressed size in memory.
@@ -68,6 +69,8 @@ def compact(
 ) -> Compacted:
     """Rewrite small files of events as larger ones sorted by object, unit by unit; `now_ts` is seconds since the epoch.
 
+    Files that show a token of the recorder are rewritten without it, those of snapshots too.
+
     A unit lies within one cluster and one day. It is rewritten once it has `files_min` files, or once its day is over. `stopped` is
     asked after each unit, so that every call makes progress; the next call goes on with the rest. A damaged file stops its own unit
     only; DamagedFileError names it at the end. Raises LakeError when the disk cannot take the result; the units before it are done,
@@ -76,9 +79,10 @@ def compact(
     done = Compacted()
     today = datetime.fromtimestamp(now_ts, UTC).date().isoformat()
     damaged: list[DamagedFileError] = []
-    for unit in _units(writer.lake, damaged):
+    shown = with_tokens(writer.lake)
+    for unit in _units(writer.lake, damaged, shown):
         is_over = unit[0].dt < today and (len(unit) > 1 or not unit[0].compacted)
-        if len(unit) >= files_min or is_over or _has_old_rows(writer.lake, unit):
+        if len(unit) >= files_min or is_over or _has_old_rows(writer.lake, unit) or _show_tokens(unit, shown):
             try:
                 compact_unit(writer, unit, now_ts, done)
             except DamagedFileError as error:
@@ -86,11 +90,28 @@ def compact(
             if stopped():
                 done.is_whole = False
                 break
+    for file in writer.lake.manifest.files("objects"):
+        if file.path in shown:
+            table = without_tokens(pq.read_table(writer.lake.path / file.path, partitioning=None))
+            writer.commit(writer.write("objects", file.cluster, table), [file.path], retired_ts=now_ts)
     if damaged:
         raise damaged[0]
     if done.is_whole and writer.lake.manifest.has_old_rows and not _has_old_rows(writer.lake, writer.lake.manifest.files("events")):
         writer.commit(props={OLD_ROWS: None})
     return done
+
+
+def with_tokens(lake: Lake) -> dict[str, int]:
+    """The files of a lake that show a token of its own recorder, with the number of such rows: see redaction/stored.py."""
+    found: dict[str, int] = {}
+    for kind in ("events", "objects"):
+        files = {str(lake.path / file.path): file.path for file in lake.manifest.files(kind) if not is_url(file.path)}
+        found |= {files[path]: rows for path, rows in files_with_tokens(map(Path, files), kind).items()}
+    return found
+
+
+def _show_tokens(files: Sequence[DataFile], shown: Mapping[str, int]) -> bool:
+    return any(file.path in shown for file in files)
 
 
 def _has_old_rows(lake: Lake, files: Sequence[DataFile]) -> bool:
@@ -131,7 +152,7 @@ def verify(lake: Lake) -> list[Fault]:
     ]
 
 
-def _units(lake: Lake, damaged: list[DamagedFileError]) -> Iterator[list[DataFile]]:
+def _units(lake: Lake, damaged: list[DamagedFileError], shown: Mapping[str, int]) -> Iterator[list[DataFile]]:
     """Files to merge into one: neighbours in time of one table, cluster and day, as many as a unit may hold.
 
     A file whose footer cannot be read is left out and added to `damaged`.
@@ -144,7 +165,7 @@ def _units(lake: Lake, damaged: list[DamagedFileError]) -> Iterator[list[DataFil
         for file in day:
             if file.compacted and file.rows >= UNIT_ROWS_MAX // 2:
                 # Large enough already; merging it again and again would rewrite the day many times.
-                if _has_old_rows(lake, [file]):
+                if _has_old_rows(lake, [file]) or _show_tokens([file], shown):
                     yield [file]
                 continue
             try:
@@ -172,6 +193,7 @@ def compact_unit(writer: LakeWriter, unit: list[DataFile], now_ts: float, done: 
     once = _once(table, _KEY[kind])
     if kind == "events":
         once = fold_table(once)
+        once = without_tokens(once)
     ordered = once.sort_by([(name, "ascending") for name in _ORDER[kind]])
     written = writer.write(kind, unit[0].cluster, ordered, compacted=True)
     writer.commit(written, [file.path for file in unit], retired_ts=now_ts)

@@ -13,7 +13,7 @@ from ingest.counted import counted
 from ingest.errors import LakeError
 from ingest.folding import unfolded
 from ingest.lake import Lake
-from ingest.maintain import verify
+from ingest.maintain import verify, with_tokens
 from ingest.quarantine import quarantine_heads
 from ingest.retention import days_after, present_day
 from ingest.reviewed import CONTRADICTS, REVIEWED
@@ -242,6 +242,23 @@ def review_findings(reader: LakeReader) -> Iterator[Finding]:
             "",
             "the log decides alone; the sender of the review is not the API server that wrote the log, or sent it later",
             "see who knows the recorder's token; `hindcast explain` names the review",
+        )
+
+
+def token_findings(lake: Lake) -> Iterator[Finding]:
+    """Records of lakes of earlier versions that show the token of Hindcast's own recorder."""
+    if rows := sum(with_tokens(lake).values()):
+        yield Finding(
+            Severity.NOTE,
+            "",
+            "token_in_lake",
+            rows,
+            f"{counted(rows, 'record')} with the address of the recorder webhook, and its token in it",
+            None,
+            None,
+            "",
+            "whoever may read this lake, or a copy of it, can send AdmissionReviews in the name of the API server",
+            "run `hindcast compact`, which removes it, and `hindcast init --recorder` for a new token; copies keep the old one",
         )
 
 

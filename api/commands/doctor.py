@@ -74,6 +74,7 @@ def command(
         drain_findings,
         lake_state,
         spool_findings,
+        token_findings,
         twice_findings,
     )
     from api.checks.scraping import refuse_unused, server_metrics
@@ -95,7 +96,7 @@ def command(
         verify = verify or any(finding.kind == UNREADABLE for finding in findings)
         if verify:
             findings += damage_findings(lake)
-        findings += [*spool_findings(lake), *drain_findings(lake)]
+        findings += [*spool_findings(lake), *drain_findings(lake), *token_findings(lake)]
         findings += clock_findings(lake, datetime.now(UTC))
         findings += _of_cluster([*twice_findings(lake)], cluster)
         state = lake_state(lake)

@@ -18,9 +18,7 @@ from .objects import clean_texts
 
 # A slash and an ampersand may be escaped, once for each text around.
 _SLASH: Final = r"(?:\\*+/|\\++u002[fF])"
-_PARAMETER_NAME: Final = (
-    r"(?:[\w.%-]{0,80}?(?:token|passw|secret|signature|api[_.-]?key|access[_.-]?key|credential|jwt|assertion)[\w.%-]*+|sig|code|key)"
-)
+_PARAMETER_NAME: Final = r"(?:[\w.%-]{0,80}?(?:token|passw|secret|signature|api[_.-]?key|access[_.-]?key|credential|jwt|assertion)[\w.%-]*+|sig|code|key)"
 _SIGNS: Final = (
     rb"(?::|u003a)(?:\\*(?:/|u002f)){2}(?:[^\s\"/?#\\]*@|[^\s\"]*(?:/admission\\*/|(?:[?&;]|u0026)"
     rb"(?:[\w.%-]*(?:token|passw|secret|signature|api[_.-]?key|access[_.-]?key|credential|jwt|assertion)|sig=|code=|key=)))"
