@@ -137,7 +137,7 @@ def parse_expiry(text: str, today: date) -> date:
 
 def _print(proposal: Proposal, output: ExemptionFormat, limit: int | None) -> None:
     from api.printing.output import Format, render
-    from pipeline.manifests.writing import to_yaml
+    from pipeline.manifests.writing import comment, to_yaml
     from pipeline.readiness.exempting.manifests import json_patches, merge_patches
     from pipeline.report.texts import json_text
 
@@ -147,7 +147,7 @@ def _print(proposal: Proposal, output: ExemptionFormat, limit: int | None) -> No
         case ExemptionFormat.MERGE_PATCH:
             for patch in merge_patches(proposal.before, proposal.after):
                 is_new = (patch["kind"], patch["metadata"]["name"]) not in proposal.before.objects
-                sys.stdout.write(f"---\n# {_kubectl(patch, is_new)}\n{to_yaml([patch])}")
+                sys.stdout.write(f"---\n{comment(_kubectl(patch, is_new))}{to_yaml([patch])}")
         case ExemptionFormat.JSON_PATCH:
             sys.stdout.write(json_text(json_patches(proposal.before, proposal.after), indent=2) + "\n")
         case _:
@@ -156,12 +156,13 @@ def _print(proposal: Proposal, output: ExemptionFormat, limit: int | None) -> No
 
 def _kubectl(patch: Object, is_new: bool) -> str:
     """The command for one patch, because `kubectl patch` takes one document; a new object is created in place of a patch."""
-    import shlex
+    from pipeline.manifests.shell import command_line
 
-    text = shlex.quote(json.dumps(patch, separators=(",", ":")))
+    text = json.dumps(patch, separators=(",", ":"))
     if is_new:
-        return f"echo {text} | kubectl create -f -"
-    return f"kubectl patch {patch['kind'].lower()} {patch['metadata']['name']} --type=merge --patch {text}"
+        return f"{command_line(['printf', '%s', text])} | kubectl create -f -"
+    kind, name = str(patch["kind"]).lower(), str(patch["metadata"]["name"])
+    return command_line(["kubectl", "patch", "--type=merge", "--patch", text, "--", kind, name])
 
 
 def exemption_table(proposal: Proposal) -> Table:

@@ -14,7 +14,6 @@ import typer
 
 from api.context import Context
 from api.printing.output import Format
-from ingest.acting import visible
 from ingest.errors import EvidenceError, InputError
 
 from .parts import options
@@ -75,7 +74,7 @@ def command(
     """Print the smallest roles and bindings for what a user did, as YAML; `-o table` lists the rights with their use."""
     from api import asked_values
     from api.printing.output import render
-    from pipeline.manifests.writing import to_yaml
+    from pipeline.manifests.writing import comment, to_yaml
     from pipeline.replay import Window
     from pipeline.replay.past import load_history
     from pipeline.stages.authorization.least import LeastOptions
@@ -112,7 +111,7 @@ def command(
     if output is Format.YAML:
         # Whoever applies the file later sees no terminal: it says itself what its roles refuse.
         for sentence in (_summary(privileges), *_proof(privileges)):
-            sys.stdout.write(f"# {visible(sentence)}\n")
+            sys.stdout.write(comment(sentence))
         sys.stdout.write(to_yaml(privileges.manifests, is_compact=True))
     elif output is Format.JSON:
         json.dump({"apiVersion": "v1", "kind": "List", "items": privileges.manifests}, sys.stdout, indent=2)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from api.context import Context
+from ingest.acting import visible
 from ingest.errors import InputError
 
 from .parts import options
@@ -19,6 +20,9 @@ from .parts import options
 if TYPE_CHECKING:
     from api.printing.output import Table
     from pipeline.stages.pod_security.levels import NamespaceLevel
+
+
+_ODD_SHOWN = 3
 
 
 class LevelFormat(StrEnum):
@@ -165,16 +169,16 @@ def obstacles_table(found: Sequence[NamespaceLevel], are_several: bool) -> Table
 
 
 def _write_labels(found: Sequence[NamespaceLevel], output: LevelFormat) -> None:
-    import shlex
-
+    from pipeline.manifests.shell import command_line
     from pipeline.manifests.writing import to_yaml
+    from pipeline.stages.authorization.role_objects import may_be_namespace
 
     for each in found:
-        if not each.labels:
+        if not each.labels or not may_be_namespace(each.namespace):
             continue
         if output is LevelFormat.KUBECTL:
-            labels = " ".join(f"{key}={value}" for key, value in each.labels.items())
-            sys.stdout.write(f"kubectl label --overwrite namespace {shlex.quote(each.namespace)} {labels}\n")
+            labels = [f"{key}={value}" for key, value in each.labels.items()]
+            sys.stdout.write(command_line(["kubectl", "label", "--overwrite", "namespace", "--", each.namespace, *labels]) + "\n")
         else:
             metadata = {"name": each.namespace, "labels": each.labels}
             sys.stdout.write(f"---\n{to_yaml([{'apiVersion': 'v1', 'kind': 'Namespace', 'metadata': metadata}])}")
@@ -183,6 +187,7 @@ def _write_labels(found: Sequence[NamespaceLevel], output: LevelFormat) -> None:
 def _remarks(found: Sequence[NamespaceLevel], is_configured: bool) -> list[str]:
     """What a reader of the levels has to know, as sentences."""
     from ingest.counted import counted
+    from pipeline.stages.authorization.role_objects import may_be_namespace
 
     told = []
     if not is_configured:
@@ -191,6 +196,9 @@ def _remarks(found: Sequence[NamespaceLevel], is_configured: bool) -> list[str]:
         )
     if nothing := [each for each in found if each.level is None]:
         told.append(f"{counted(len(nothing), 'namespace')} without a known Pod: their level is unknown")
+    if odd := [visible(each.namespace) for each in found if not may_be_namespace(each.namespace)]:
+        more = f" and {len(odd) - _ODD_SHOWN:,} more" if len(odd) > _ODD_SHOWN else ""
+        told.append(f"no namespace can have these names, so they have no labels: {', '.join(odd[:_ODD_SHOWN])}{more}")
     if unsure := [each for each in found if each.level is not None and each.unknown]:
         told.append(f"{counted(len(unsure), 'namespace')} with unknown Pods: -o manifests and -o kubectl leave them out")
     return told

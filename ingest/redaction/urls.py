@@ -18,7 +18,8 @@ from .objects import clean_texts
 
 # A slash and an ampersand may be escaped, once for each text around.
 _SLASH: Final = r"(?:\\*+/|\\++u002[fF])"
-_PARAMETER_NAME: Final = r"(?:[\w.%-]{0,80}?(?:token|passw|secret|signature|api[_.-]?key|access[_.-]?key|credential|jwt|assertion)[\w.%-]*+|sig|code|key)"
+_WORDS: Final = r"(?:token|passw|secret|signature|api[_.-]?key|access[_.-]?key|credential|jwt|assertion)"
+_PARAMETER_NAME: Final = rf"(?:[\w.%-]{{0,80}}?{_WORDS}[\w.%-]*+|sig|code|key)"
 _SIGNS: Final = (
     rb"(?::|u003a)(?:\\*(?:/|u002f)){2}(?:[^\s\"/?#\\]*@|[^\s\"]*(?:/admission\\*/|(?:[?&;]|u0026)"
     rb"(?:[\w.%-]*(?:token|passw|secret|signature|api[_.-]?key|access[_.-]?key|credential|jwt|assertion)|sig=|code=|key=)))"

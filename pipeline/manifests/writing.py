@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from ingest.acting import visible
+
 
 class _KubernetesDumper(yaml.SafeDumper):
     """Quotes every string that some YAML parser reads as a number, a time or a boolean, as Go does with `1e3` and `y`."""
@@ -20,6 +22,12 @@ class _KubernetesDumper(yaml.SafeDumper):
 _KubernetesDumper.add_implicit_resolver(
     "!ambiguous", re.compile(r"[-+.0-9][-+.:_0-9A-Za-z]*\Z|[yYnN]\Z|0[xob][0-9a-fA-F_]*\Z"), list("-+.0123456789yYnN")
 )
+
+
+def comment(text: str) -> str:
+    """A text as one line of a YAML comment, with its line break at the end; breaks and acting characters within are escapes."""
+    shown = visible(text).replace("\t", " ").replace("\n", "\\n")
+    return f"# {shown}\n"
 
 
 def to_yaml(objects: Iterable[Any], *, is_compact: bool = False) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from hashlib import sha256
 
 from ingest.errors import InputError
 
@@ -16,15 +17,19 @@ from ...authorization.recorded import GROUP
 from ...request import Object
 
 _NAME_CHARACTERS = re.compile(r"[^A-Za-z0-9.-]+")
+_NAME_LENGTH_MAX = 253
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _NAMESPACE = re.compile(rf"(?=.{{1,63}}\Z){_LABEL}")
 _SUBDOMAIN = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
 
 
 def default_name(user: str) -> str:
-    """The name of a user's roles and bindings, such as `least-ci-deployer` for a service account."""
+    """The name of a user's roles and bindings, such as `least-ci-deployer` for a service account; a long one ends in a digest."""
     short = user.removeprefix(SERVICE_ACCOUNT_PREFIX)
-    return f"least-{_NAME_CHARACTERS.sub('-', short).strip('-.') or 'user'}"
+    name = f"least-{_NAME_CHARACTERS.sub('-', short).strip('-.') or 'user'}"
+    if len(name) <= _NAME_LENGTH_MAX:
+        return name
+    return f"{name[: _NAME_LENGTH_MAX - 9].rstrip('-.')}-{sha256(user.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
 def checked_name(name: str) -> str:
