@@ -1,11 +1,13 @@
 """How long a lake keeps its data: events by whole UTC days, their bodies for a shorter time, quarantine as long as events.
 
 Files of events leave the manifest in one transaction. `remove_retired` deletes them later, when no reader can still have them
-listed. Files derived from them are deleted at once, because they can be made again.
+listed. Files derived from them are deleted at once, because they can be made again. A quarantined record has its body, so it goes
+with the bodies.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -23,11 +25,15 @@ from .lake_writer import LakeWriter
 from .maintain import read_footer, refuse_damaged
 from .manifest import DataFile
 from .old_rows import read_events
+from .quarantine import Quarantined, read_records, write_quarantine
 from .reviewed import OBJECTS_EXPIRED, REVIEWED
 
 # After so long without events, a day counts as present only if so many days of events follow: a clock may have jumped.
 GAP = timedelta(days=7)
 _SURE_DAYS = 3
+_TIME = re.compile(
+    rb'"(?:stageTimestamp|requestReceivedTimestamp)"\s*:\s*"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:\d\d))'
+)
 _BODIES = ("request_object", "response_object")
 
 
@@ -50,10 +56,38 @@ def bodies_before(lake: Lake, before: date) -> list[DataFile]:
     return [file for file in events_before(lake, before) if _has_bodies(lake.path / file.path)]
 
 
-def quarantine_before(lake: Lake, before: date) -> list[Path]:
-    """The quarantine files that were written before a UTC day, with those that a killed process left unfinished."""
+def quarantine_before(lake: Lake, before: date) -> dict[Path, list[Quarantined]]:
+    """The quarantine files with records from before a UTC day, and what is left of each.
+
+    A record is from the time of its event; without one, from when it arrived. Files that a killed process left unfinished, or that
+    cannot be read, are from when they were written.
+    """
     start_ts = datetime.combine(before, time(), UTC).timestamp()
-    return [path for path in sorted((lake.path / "quarantine").glob("*.jsonl.zst*")) if path.stat().st_mtime < start_ts]
+    found: dict[Path, list[Quarantined]] = {}
+    for path in sorted((lake.path / "quarantine").glob("*.jsonl.zst*")):
+        written_ts = path.stat().st_mtime
+        try:
+            records = read_records(path) if path.name.endswith(".zst") else []
+        except (OSError, ValueError):
+            records = []
+        if not records:
+            if written_ts < start_ts:
+                found[path] = []
+            continue
+        left = [record for record in records if (_time_of(record) or record.received_ts or written_ts) >= start_ts]
+        if len(left) < len(records):
+            found[path] = left
+    return found
+
+
+def _time_of(record: Quarantined) -> float | None:
+    """When the event in a record was, in seconds since the epoch; None where it does not say."""
+    for match in _TIME.finditer(record.raw):
+        try:
+            return datetime.fromisoformat(match[1].decode().replace("Z", "+00:00")).timestamp()
+        except (ValueError, OverflowError):
+            continue
+    return None
 
 
 def present_day(lake: Lake, now_ts: float) -> date | None:
@@ -122,11 +156,14 @@ def expire_objects(writer: LakeWriter, before: date, now_ts: float) -> Expired:
 
 
 def expire_quarantine(writer: LakeWriter, before: date) -> int:
-    """Delete the quarantine files that were written before a UTC day; returns how many. Raises LakeError."""
+    """Delete the quarantined records from before a UTC day; returns of how many files. Raises LakeError."""
     old = quarantine_before(writer.lake, before)
-    for path in old:
+    for path, left in old.items():
         try:
-            path.unlink(missing_ok=True)
+            if left:
+                write_quarantine(path.parent, left, path.name.removesuffix(".jsonl.zst"))
+            else:
+                path.unlink(missing_ok=True)
         except OSError as error:
             raise LakeError(f"{path}: cannot be deleted: {error.strerror}", "fix the owner of the lake") from error
     return len(old)

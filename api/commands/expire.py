@@ -34,7 +34,10 @@ def command(
     plan: Annotated[bool, typer.Option("--plan", help="Only count.")] = False,
     output: options.Output = Format.TABLE,
 ) -> int:
-    """Delete the events of past days, or only their bodies. Without bodies, most verdicts on these requests are unknown."""
+    """Delete the events of past days, or only their bodies. Without bodies, most verdicts on these requests are unknown.
+
+    Runs lose what they quote of them.
+    """
     from api.printing.output import render
     from api.shared_names import warn_of
     from ingest.lake import Lake
@@ -74,22 +77,33 @@ def _day(option: str, text: str | None, now: datetime) -> date | None:
 
 def _planned(lake: Lake, events_day: date | None, bodies_day: date | None) -> list[_Row]:
     from ingest.retention import Expired, bodies_before, events_before, quarantine_before, sizes
+    from pipeline.runs.expiry import Cut, about_expired
 
     rows: list[_Row] = []
     if events_day is not None:
         rows.append(("events", events_day, sizes(events_before(lake, events_day))))
         rows.append(("quarantine files", events_day, Expired(len(quarantine_before(lake, events_day)), 0, 0)))
     if bodies_day is not None:
+        if events_day is None or bodies_day > events_day:
+            rows.append(("quarantine files", bodies_day, Expired(len(quarantine_before(lake, bodies_day)), 0, 0)))
         kept = [file for file in bodies_before(lake, bodies_day) if events_day is None or file.dt >= events_day.isoformat()]
         found = sizes(kept)
         # The smaller size of a file is known only after the rewrite.
         rows.append(("bodies", bodies_day, Expired(found.files, found.rows, 0)))
+    rows.append(
+        ("runs", _last(events_day, bodies_day), Expired(len(about_expired(lake.path, Cut.of(events_day, bodies_day))), 0, 0))
+    )
     return rows
+
+
+def _last(events_day: date | None, bodies_day: date | None) -> date:
+    return max(day for day in (events_day, bodies_day) if day is not None)
 
 
 def _expired(lake: Lake, events_day: date | None, bodies_day: date | None) -> list[_Row]:
     from ingest.maintain import remove_retired
     from ingest.retention import Expired, expire, expire_objects, expire_quarantine
+    from pipeline.runs.expiry import Cut, expire_runs
 
     rows: list[_Row] = []
     with lake.writer() as writer:
@@ -98,7 +112,11 @@ def _expired(lake: Lake, events_day: date | None, bodies_day: date | None) -> li
             rows.append(("events", events_day, expire(writer, events_day, now_ts)))
             rows.append(("quarantine files", events_day, Expired(expire_quarantine(writer, events_day), 0, 0)))
         if bodies_day is not None:
+            if events_day is None or bodies_day > events_day:
+                rows.append(("quarantine files", bodies_day, Expired(expire_quarantine(writer, bodies_day), 0, 0)))
             rows.append(("bodies", bodies_day, expire_objects(writer, bodies_day, now_ts)))
+        changed = expire_runs(lake.path, Cut.of(events_day, bodies_day))
+        rows.append(("runs", _last(events_day, bodies_day), Expired(changed, 0, 0)))
         remove_retired(writer, now_ts)
     return rows
 

@@ -48,6 +48,8 @@ def command(
     from api.ask.run_removal import in_use_error, older_than, remove_runs
     from api.printing.output import render
     from api.stored_runs import run, runs
+    from pipeline.runs import RunStore
+    from pipeline.runs.expiry import expired_before
 
     own: Context = context.obj
     if older is not None and action is not Action.RM:
@@ -65,6 +67,9 @@ def command(
     if action is Action.SHOW:
         found = [run(own.lake, run_id) for run_id in run_ids or ()]
         render([runs_table(found), bindings_table(found)], output, limit=limit)
+        for each in found:
+            if (moment := expired_before(RunStore(own.lake).run(each.run_id))) is not None:
+                own.say(f"run {each.run_id}: its evidence before {moment:%Y-%m-%d} has expired, and the texts that quoted it")
         return 0
     moment = asked_values.parse_time("--before", older, datetime.now(UTC))
     chosen = [*(run_ids or ()), *(older_than(own.lake, moment) if moment is not None else ())]

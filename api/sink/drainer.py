@@ -26,6 +26,7 @@ from ingest.spooling.drain import drain
 from ingest.spooling.segment_files import sealed_segments
 from ingest.store import Counts
 from ingest.telemetry import DRAIN_RESULTS
+from pipeline.runs.expiry import Cut, expire_runs
 
 from .. import logs, priorities
 from ..damage import ENGINE_ERRORS, explained
@@ -126,6 +127,11 @@ def drain_once(lake: Lake, settings: Settings, stopped: Callable[[], bool]) -> f
     return 0.0 if counts.read else _LOOK_SECONDS
 
 
+def _cut(settings: Settings, today: date | None) -> Cut:
+    spans = (settings.retention_days, settings.objects_retention_days)
+    return Cut.of(*(today - timedelta(days=span) if span and today else None for span in spans))
+
+
 def _nothing(merged: Compacted) -> None:
     pass
 
@@ -151,8 +157,10 @@ def maintain_once(
                 _log.info("expired", before=first_day.isoformat(), files=expired.files, rows=expired.rows)
             if settings.objects_retention_days and today:
                 first_day = today - timedelta(days=settings.objects_retention_days)
+                expire_quarantine(writer, first_day)
                 expired = expire_objects(writer, first_day, now_ts)
                 _log.info("objects_expired", before=first_day.isoformat(), files=expired.files, rows=expired.rows)
+            expire_runs(lake.path, _cut(settings, today))
             merged = compact(writer, now_ts, stopped=lambda: stopped() or bool(sealed_segments(settings.spool)))
     except _TROUBLES as error:
         _log.error("maintenance_failed", error=_told(error, settings))

@@ -47,8 +47,6 @@ NAMES = (
     "{{7*7}}",
     "\ud800".encode("utf-8", "replace").decode(),
 )
-# What kubectl may do with a printed line.
-COMMANDS = {"kubectl label --overwrite namespace --"}
 
 
 def events() -> list[Object]:
@@ -57,7 +55,7 @@ def events() -> list[Object]:
         path = f"/apis/apps/v1/namespaces/{quote(name, safe='')}/deployments"
         obj = deployment(f"web-{number}", 9, labels={"app": "web", "team": "t"})
         obj["metadata"] |= {"namespace": name, "name": name, "labels": {"app": name}}
-        obj["spec"]["template"]["spec"]["containers"][0]["image"] = name
+        obj["spec"]["template"] = {"spec": {"containers": [{"name": "c", "image": name}]}}
         log.write("create", obj, user=name, groups=[name], userAgent=name, requestURI=path)
         pod: Object = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": name}]}}
         pod["metadata"] = {"name": name, "namespace": name, "uid": f"p{number}", "resourceVersion": "9"}
@@ -124,14 +122,27 @@ def test_labels_are_those_of_namespaces_that_can_exist(lake: Path, capsys: pytes
 
 @pytest.mark.parametrize("form", ["json", "yaml", "csv", "junit", "sarif", "openreports", "policyreport", "markdown", "html"])
 @pytest.mark.parametrize("given", ["policies", "webhooks", "roles"])
-def test_reports_are_read_by_others_as_they_were_meant(lake: Path, capsys: pytest.CaptureFixture[str], given: str, form: str) -> None:
+def test_reports_are_read_by_others_as_they_were_meant(
+    lake: Path, capsys: pytest.CaptureFixture[str], given: str, form: str
+) -> None:
     text = printed(lake, capsys, "readiness", "-f", str(MANIFESTS / f"{given}.yaml"), "-o", form)
     match form:
         case "json" | "sarif":
             json.loads(text)
         case "junit":
             names = {each.tag for each in ET.fromstring(text).iter()}
-            assert names <= {"testsuites", "testsuite", "testcase", "failure", "error", "skipped", "properties", "property", "system-out"}
+            assert names <= {
+                "testsuites",
+                "testsuite",
+                "testcase",
+                "failure",
+                "error",
+                "skipped",
+                "properties",
+                "property",
+                "system-out",
+                "system-err",
+            }
             assert not [each for each in ET.fromstring(text).iter("testcase") if each.get("name") == "y"]
         case "csv":
             widths = {len(row) for row in csv.reader(io.StringIO(text)) if row}
@@ -157,7 +168,7 @@ def test_exemptions_change_nothing_but_the_given_objects(
         return
     kinds = {each["kind"] for each in documents(text)}
     assert kinds <= {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
-    commands = [line[2:] for line in text.splitlines() if line.startswith("# kubectl") or line.startswith("# printf")]
+    commands = [line[2:] for line in text.splitlines() if line.startswith(("# kubectl", "# printf"))]
     script = tmp_path / "patches.sh"
     script.write_text("\n".join(commands))
     subprocess.run(["bash", "-n", str(script)], check=True)
