@@ -16,8 +16,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from .errors import LakeError
-from .inside import inside
-from .manifest_check import check_file, check_journal, check_schema, location_shown
+from .manifest_check import check_file, check_journal, check_schema, data_file, location_shown
 from .sources.place import Place
 
 MANIFEST_VERSION = 2
@@ -225,9 +224,12 @@ class Manifest:
         return {str(path) for (path,) in self._connection.execute("SELECT path FROM files UNION SELECT path FROM retired")}
 
     def retired(self, before_ts: float) -> list[str]:
-        """Paths that were retired before a time (seconds since the epoch). Raises ForeignNameError for one outside of the lake."""
+        """Paths that were retired before a time (seconds since the epoch).
+
+        Raises ForeignNameError for one that is no file of a table: a stranger's manifest may name the database itself.
+        """
         found = self._connection.execute("SELECT path FROM retired WHERE retired_ts < ?", (before_ts,))
-        return [inside(path, str(self._path)) for (path,) in found]
+        return [data_file(path, str(self._path)) for (path,) in found]
 
     def retire_by(self, now_ts: float) -> None:
         """Let no path be retired later than now (seconds since the epoch): the clock was ahead then, and it would stay."""

@@ -25,7 +25,18 @@ _COUNTS, _TIMES = range(1 << 53), range(-62_135_596_800_000_000, 253_402_300_800
 _RANGES = (_COUNTS, _COUNTS, _TIMES, _TIMES, range(2))
 _JOURNAL_MARK = bytes.fromhex("d9d505f920a163d7")
 _DAY = re.compile(r"\d{1,6}-\d{2}-\d{2}")
+_DATA_FILE = re.compile(r"(?:events|objects|repeats)/dt=\d{1,6}-\d{2}-\d{2}/[0-9A-Za-z_-]+\.parquet")
 _DIGEST = re.compile(r"[0-9a-f]{32}")
+
+
+def data_file(name: object, place: str) -> str:
+    """The path of a file of a table in a local lake, as it was given. Nothing else is ever merged or deleted.
+
+    Raises ForeignNameError for any other path; `place` says where it stands.
+    """
+    if not isinstance(name, str) or not _DATA_FILE.fullmatch(inside(name, place)):
+        raise ForeignNameError(f"{place}: {ascii(name)[:100]} is not a file of events, objects or repeats", HINT)
+    return name
 
 
 def check_journal(path: Path) -> None:
@@ -79,7 +90,7 @@ def check_file(row: Sequence[object], manifest: Path, shown: str) -> None:
     if shown and name.startswith(f"{shown}/"):
         inside_location(name, f"{shown}/{row[1]}")
     else:
-        inside(name, str(manifest))
+        data_file(name, str(manifest))
 
 
 def location_shown(url: str | None, manifest: Path) -> str:

@@ -28,8 +28,8 @@ spec:
     resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}]
   validations:
   - expression: "object.spec.replicas < 5"
-    messageExpression: "'found ' + object.metadata.labels.team"
-  auditAnnotations: [{key: seen, valueExpression: "object.metadata.labels.team"}]
+    messageExpression: "'found ' + string(object.metadata.labels.team)"
+  auditAnnotations: [{key: seen, valueExpression: "string(object.metadata.labels.team)"}]
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -64,11 +64,16 @@ def judged(lake: Path) -> None:
     policy = str(lake.parent / "policy.yaml")
     for words in (
         ("readiness", "-f", policy),
-        ("gate", "-f", policy, "--base", str(MANIFESTS / "policies.yaml")),
+        ("gate", "-f", policy),
         ("replay", "-f", policy),
         ("readiness", "-f", str(MANIFESTS / "mutating.yaml")),
         ("replay", "--level", "restricted"),
         ("replay", "-f", str(MANIFESTS / "webhooks.yaml")),
+        ("fleet", "-f", policy),
+        ("watch", "--once", "-f", policy),
+        ("pod-security",),
+        ("exemptions", "-f", policy),
+        ("webhooks", "load"),
         ("calibrate",),
         ("compact",),
     ):
