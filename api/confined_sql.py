@@ -30,6 +30,9 @@ def confine(reader: LakeReader, lake: Path, memory_bytes_max: int) -> None:
     connection.execute("SET temp_directory = ''")  # a question that needs more memory fails; DuckDB writes no temporary files
     # A name that no view has would else be looked for among the variables of this program.
     connection.execute("SET python_enable_replacements = false")
+    # What an extension would read lies outside of the lake; without this DuckDB tries to download it.
+    connection.execute("SET autoinstall_known_extensions = false")
+    connection.execute("SET autoload_known_extensions = false")
     places = [f"{lake}/"]
     if (published := published_url(lake)) is not None:
         places.append(f"{published.removeprefix('file://')}/")

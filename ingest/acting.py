@@ -14,6 +14,11 @@ def acting_characters(text: str) -> frozenset[str]:
     return frozenset(ACTING.findall(text))
 
 
+def one_line(text: str) -> str:
+    """The text as `visible` writes it, with line breaks and tabs as escapes, too."""
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def visible(text: str) -> str:
     """The text with everything that acts instead of showing written as an escape, as in `\\x1b`."""
     return ACTING.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)

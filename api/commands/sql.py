@@ -37,6 +37,7 @@ def command(
     """
     from api.confined_sql import asked
     from api.printing.output import LIMIT, Column, Table, render
+    from ingest.acting import one_line
     from ingest.lake import Lake
     from queries.lake import MEMORY_BYTES_MAX
 
@@ -51,7 +52,7 @@ def command(
         # One row more than is shown says that there are more.
         found = answer.fetchmany(shown + 1) if shown else answer.fetchall()
     notes = ("there are more rows: --limit 0 shows all",) if 0 < shown < len(found) else ()
-    columns = [Column(name, name, number=str(kind).startswith(_NUMBERS)) for name, kind, *_ in described]
+    columns = [Column(name, one_line(name), number=str(kind).startswith(_NUMBERS)) for name, kind, *_ in described]
     if len(names := [column.key for column in columns]) != len(set(names)):
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError(f"two columns have the name {twice!r}", "name them with AS")

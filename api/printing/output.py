@@ -86,7 +86,7 @@ def _write_csv(table: Table, out: TextIO) -> None:
     Many readers begin a row at a carriage return, so that is an escape, like all that acts.
     """
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(column.key for column in table.columns)
+    writer.writerow(spreadsheet_text(visible(column.key)) for column in table.columns)
     for row in table.rows:
         cells = [_csv_cell(cell) for cell in row]
         writer.writerow(spreadsheet_text(visible(cell)) if isinstance(cell, str) else cell for cell in cells)
@@ -118,9 +118,13 @@ def _json_value(value: object) -> object:
 
 def _markdown(table: Table) -> str:
     lines = [f"### {table.title}", ""] if table.title else []
-    lines.append("| " + " | ".join(column.title for column in table.columns) + " |")
+    lines.append("| " + " | ".join(_cell(column.title) for column in table.columns) + " |")
     lines.append("|" + "|".join(" ---: " if column.number else " --- " for column in table.columns) + "|")
     for row in table.rows:
-        lines.append("| " + " | ".join(text(cell).replace("|", "\\|").replace("\n", "<br>") for cell in row) + " |")
+        lines.append("| " + " | ".join(_cell(text(cell)) for cell in row) + " |")
     lines.extend(f"\n> {note}" for note in table.notes)
     return visible("\n".join(lines)) + "\n"
+
+
+def _cell(shown: str) -> str:
+    return shown.replace("|", "\\|").replace("\n", "<br>")

@@ -18,15 +18,20 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_MARK_BYTES = 4
+_MARK_BYTES = 8  # and two letters without a mark
 _HOLE_BYTES_MIN = 8
 _TEXT = re.compile(rb"[\t\n\r -~]")
 # Without a mark, two letters of ASCII tell the order of bytes (RFC 4627, section 3).
-_UNMARKED = ((re.compile(rb"[\t\n\r -~]\0[\t\n\r -~]\0"), "utf-16-le"), (re.compile(rb"\0[\t\n\r -~]\0[\t\n\r -~]"), "utf-16-be"))
+_UNMARKED = (
+    (re.compile(rb"(?:[\t\n\r -~]\0){2}"), "utf-16-le"),
+    (re.compile(rb"(?:\0[\t\n\r -~]){2}"), "utf-16-be"),
+    (re.compile(rb"(?:[\t\n\r -~]\0\0\0){2}"), "utf-32-le"),
+    (re.compile(rb"(?:\0\0\0[\t\n\r -~]){2}"), "utf-32-be"),
+)
 
 
 def utf8(content: Iterator[bytes]) -> Iterator[bytes]:
-    """The content without a byte order mark, in UTF-8. Bytes of UTF-8 stay as they are, valid or not.
+    """The content without a byte order mark, in UTF-8. Bytes of UTF-8 stay as they are, valid or not; half a pair is replaced.
 
     Raises DamagedError where text of another encoding breaks off or is not text.
     """
@@ -66,8 +71,19 @@ def without_nuls(content: Iterator[bytes]) -> Iterator[bytes]:
         yield rest if is_hole else block
 
 
+def _replaced(error: UnicodeError) -> tuple[str, int]:
+    """Half of a surrogate pair costs one letter, and not the file; text that breaks off, or is no text, is an error."""
+    if isinstance(error, UnicodeDecodeError) and ("surrogate" in error.reason or error.reason == "illegal encoding"):
+        return "\ufffd", error.start + (2 if error.encoding.replace("-", "").startswith("utf16") else 4)
+    raise error
+
+
+_HALVES = "hindcast.halves"
+codecs.register_error(_HALVES, _replaced)
+
+
 def _decoded(head: bytes, content: Iterator[bytes], encoding: str) -> Iterator[bytes]:
-    decoder = codecs.getincrementaldecoder(encoding)()
+    decoder = codecs.getincrementaldecoder(encoding)(_HALVES)
     try:
         yield decoder.decode(head).encode()
         for block in content:

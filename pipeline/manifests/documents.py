@@ -133,6 +133,10 @@ def _refuse(node: yaml.Node, source: str) -> None:
             where = f"{source}:{key.start_mark.line + 1}"
             if not isinstance(key, yaml.ScalarNode):
                 raise InputError(f"{where}: a key must be a text", "a value in braces may be a template that was not filled in")
+            if key.tag.endswith(":null"):
+                # sigs.k8s.io/yaml refuses it: a map of JSON has no such key (convertToJSONableObject of yaml.go).
+                found = f"the key {key.value}" if key.value else "an empty key"
+                raise InputError(f"{where}: {found} is read as null, and a key must be a text", "quote it, or remove it")
             if key.value in seen:
                 raise InputError(f"{where}: key {key.value!r} is already set; remove one of the two")
             if key.tag != MERGE:
@@ -183,6 +187,4 @@ def _with_texts_as_keys(value: Any) -> Any:
 
 
 def _as_key(key: Any) -> str:
-    if key is None:
-        return "null"
     return str(key).lower() if isinstance(key, bool) else str(key)

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from ingest.acting import visible
+from ingest.acting import one_line
 
 
 class _KubernetesDumper(yaml.SafeDumper):
@@ -26,8 +26,7 @@ _KubernetesDumper.add_implicit_resolver(
 
 def comment(text: str) -> str:
     """A text as one line of a YAML comment, with its line break at the end; breaks and acting characters within are escapes."""
-    shown = visible(text).replace("\t", " ").replace("\n", "\\n")
-    return f"# {shown}\n"
+    return f"# {one_line(text)}\n"
 
 
 def to_yaml(objects: Iterable[Any], *, is_compact: bool = False) -> str:

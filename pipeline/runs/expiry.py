@@ -158,7 +158,9 @@ def _left(table: pa.Table, cut: Cut) -> pa.Table:
         table = table.set_column(index, field, pc.if_else(gone, text, table[name]))
     index = table.schema.get_field_index("audit_annotations")
     field = table.schema.field(index)
-    kept = [[] if old else each for old, each in zip(is_old.to_pylist(), table["audit_annotations"].to_pylist(), strict=True)]
+    kept: list[Any] = [
+        [] if old else each for old, each in zip(is_old.to_pylist(), table["audit_annotations"].to_pylist(), strict=True)
+    ]
     return table.set_column(index, field, pa.array(kept, field.type))
 
 

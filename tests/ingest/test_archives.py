@@ -204,3 +204,15 @@ def test_any_text_is_the_same_in_each_encoding(text: str, encoding: str, cuts: l
     content = ENCODINGS[encoding] + text.encode(encoding.removesuffix("-sig"))
     blocks = [content[low:high] for low, high in zip([0, *cuts], [*cuts, None], strict=True)]
     assert b"".join(utf8(iter(blocks))) == text.encode()
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("half", ["high", "low", "none"])
+def test_half_of_a_pair_costs_one_letter_and_text_needs_no_mark(
+    lake: Lake, tmp_path: Path, event: Event, ids: Ids, encoding: str, half: str
+) -> None:
+    letter = {"high": chr(0xD800), "low": chr(0xDFFF), "none": ""}[half]
+    text = log(event, 1).decode().replace("pod-1", f"pod{letter}") + log(event, 2).decode()
+    (tmp_path / "audit.log").write_bytes(text.encode(encoding, "surrogatepass"))
+    assert ingest(lake, tmp_path / "audit.log").counts == Counts(read=2, stored=2)
+    assert ids(lake) == names(1, 2)

@@ -189,7 +189,7 @@ def _schema(group: str, resource: str, version: str) -> Mapping[str, Any] | None
 
 
 def _typed(schema: Mapping[str, Any], path: tuple[str, ...]) -> Kind | None:
-    """The type of the field at a path; None where it is none that selectors compare, or where the schema has no such field."""
+    """The type of the field at a path; None where selectors compare no such type, or where the schema has no such field."""
     inner = tuple(part for name in path for part in ("properties", name))
     return _KINDS.get(value_at(schema, (*inner, "type")))
 

@@ -129,7 +129,8 @@ def test_runs_keep_their_decisions_and_say_what_is_gone(lake: Path, capsys: pyte
     assert left(after) == left(before)
     assert not [row for row in after if row["message"] or row["audit_annotations"] or row["detail"]]
     assert pq.read_schema(stored.verdicts) == pq.read_schema(stored.verdicts).empty_table().schema
-    assert stored.summary is not None and stored.summary.verdicts == len(after)
+    assert stored.summary is not None
+    assert stored.summary.verdicts == len(after)
     assert expired_before(stored) == datetime(2100, 1, 1, tzinfo=UTC)
     capsys.readouterr()
     assert run(["--lake", str(lake), "runs", "show", stored.run_id]) == 0
