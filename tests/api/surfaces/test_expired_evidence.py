@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from api.cli import run
+from api.settings import Settings
 from ingest.lake import Lake
 from ingest.maintain import compact, remove_retired
 from pipeline.runs import RunStore
 from pipeline.runs.expiry import Cut, expire_runs, expired_before
 from tests.canaries import CANARY, contents
 from tests.hostile import MANIFESTS
+from tests.markup import read_page
+from tests.querying import QueryClient
 from tests.recording import Log, Object, deployment, take_in
 
 POLICY = """
@@ -36,6 +40,9 @@ kind: ValidatingAdmissionPolicyBinding
 metadata: {name: quotes}
 spec: {policyName: quotes, validationActions: [Deny, Audit]}
 """
+ORIGIN = "http://127.0.0.1:7444"
+# In names, which stay as long as the event.
+NAMED = "named-8c41d0e2"
 BROKEN = b'{"kind":"Event","stage":5,"requestObject":{"x":"%s"}}' % CANARY.encode()
 
 
@@ -51,8 +58,8 @@ def lake(tmp_path: Path) -> Path:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": CANARY}}}
     log.write("create", namespace)
     for number in range(4):
-        log.write("create", marked(f"web-{number}", 9 if number % 2 else 1), user=f"user-{number}")
-    log.write("update", marked("web-1", 8), user="bot")
+        log.write("create", marked(f"{NAMED}-{number}", 9 if number % 2 else 1), user=f"{NAMED}-user", userAgent=f"{NAMED}-agent")
+    log.write("update", marked(f"{NAMED}-1", 8), user="bot")
     lake = take_in(tmp_path / "lake", log.lines)
     (tmp_path / "broken.log").write_bytes(json.dumps(log.lines[0]).encode() + b"\n" + BROKEN + b"\n")
     run(["-q", "--lake", str(lake), "ingest", str(tmp_path / "broken.log")])
@@ -80,8 +87,8 @@ def judged(lake: Path) -> None:
         assert run(["-q", "--lake", str(lake), *words]) in (0, 1, 3), words
 
 
-def holding(lake: Path) -> list[str]:
-    return sorted({str(path.relative_to(lake)) for path, data in contents(lake) if CANARY.encode() in data})
+def holding(lake: Path, mark: str = CANARY) -> list[str]:
+    return sorted({str(path.relative_to(lake)) for path, data in contents(lake) if mark.encode() in data})
 
 
 def settled(lake: Path) -> None:
@@ -110,9 +117,41 @@ def test_nothing_quotes_what_has_expired(lake: Path, option: str, capsys: pytest
     assert planned["runs"] == done["runs"] >= 4
     settled(lake)
     assert holding(lake) == []
+    if option == "--before":
+        assert holding(lake, NAMED) == []
     # A second call finds nothing to do.
     assert run(["--lake", str(lake), "expire", option, f"{DAY}T00:00:00Z", "-o", "json"]) == 0
     assert {row["what"]: row["files"] for row in json.loads(capsys.readouterr().out)["expired"]}["runs"] == 0
+
+
+def crawled(client: QueryClient) -> Iterator[tuple[str, str]]:
+    """Every page that links lead to from the first one, and the answers of the API about runs."""
+    left, seen = ["/", "/api/v1/runs", "/api/v1/violations"], set[str]()
+    while left and len(seen) < 150:
+        path = left.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        answer = client.send("GET", f"{ORIGIN}{path}")
+        yield path, answer.text
+        if "html" in answer.headers.get("content-type", ""):
+            links = (str(link.attributes.get("href", "")) for link in read_page(answer.text).all("a"))
+            left += [link.partition("#")[0] for link in links if link.startswith("/") and not link.startswith("/static")]
+
+
+@pytest.mark.parametrize("option", ["--before", "--objects-before"])
+def test_no_page_shows_what_has_expired(lake: Path, option: str) -> None:
+    judged(lake)
+    with QueryClient(Settings(lake=lake, query_seconds_max=200)) as client:
+        assert any(CANARY in text for _, text in crawled(client)), "the test sees where a page quotes a body"
+    assert run(["-q", "--lake", str(lake), "expire", option, f"{DAY}T00:00:00Z"]) == 0
+    settled(lake)
+    with QueryClient(Settings(lake=lake, query_seconds_max=200)) as client:
+        pages = list(crawled(client))
+    assert len(pages) > 10
+    assert [path for path, text in pages if CANARY in text] == []
+    if option == "--before":
+        assert [path for path, text in pages if NAMED in text] == []
 
 
 def test_runs_keep_their_decisions_and_say_what_is_gone(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
