@@ -84,7 +84,7 @@ def assess(
     """
     rows = _Rows(
         {name: {_key(row): row for row in rows_of(connection, name)} for name in ("figures", "releases", "halves", "over_cost")},
-        {name: _grouped(connection, name) for name in ("days", "unknown", "critical", "hidden", "namespaces", "failed")},
+        {name: _grouped(connection, name) for name in ("days", "unknown", "critical", "hidden", "namespaces", "failed", "silent")},
     )
     return tuple(
         _policy(key, actions, rows, fidelity, latent.get(key, Latent()), owners.get(key, ()), rules)
@@ -144,7 +144,8 @@ def _policy(
     critical = tuple(_critical(row) for row in rows.all("critical", key))
     hit = {(row.kind, row.subject): row.denied for row in critical if row.denied}
     failed = tuple(FailedExpression(**_without_key(row)) for row in rows.all("failed", key)[:_FAILED_MAX])
-    status, reasons = decide(exposure, denials, fidelity, rules, hit, latent, failed)
+    silent = tuple(FailedExpression(**_without_key(row)) for row in rows.all("silent", key)[:_FAILED_MAX])
+    status, reasons = decide(exposure, denials, fidelity, rules, hit, latent, failed, silent)
     return PolicyReadiness(
         policy=key[0],
         binding=key[1],
@@ -161,6 +162,7 @@ def _policy(
         critical=critical[:CRITICAL_MAX],
         latent=latent,
         failed=failed,
+        silent=silent,
         hidden=tuple(HiddenDenial(**_without_key(row)) for row in rows.all("hidden", key)),
         namespaces=tuple(NamespaceCount(**_without_key(row)) for row in rows.all("namespaces", key)[:NAMESPACES_MAX]),
     )

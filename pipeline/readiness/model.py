@@ -115,7 +115,10 @@ class Trend:
 
 @dataclass(frozen=True, slots=True)
 class FailedExpression:
-    """An expression whose errors deny requests under failurePolicy Fail, with the error; None: a match condition or the like."""
+    """An expression whose errors deny requests under failurePolicy Fail, with the error; None: a match condition or the like.
+
+    Or a validation whose messageExpression has no result to use, with the reason.
+    """
 
     expression_index: int | None
     message: str
@@ -357,6 +360,7 @@ class PolicyReadiness:
     change: Change | None = None  # against a version before; then `status` is the verdict on the change
     stage: str = POLICIES
     failed: tuple[FailedExpression, ...] = ()  # the errors of expressions that deny, the most frequent ones
+    silent: tuple[FailedExpression, ...] = ()  # why messageExpressions of denials have no result to use, the most frequent reasons
     objections: tuple[str, ...] = ()  # what makes it NOT READY apart from denials, as its stage says it; `reasons` has them, too
 
 

@@ -24,6 +24,7 @@ def decide(
     critical: Mapping[tuple[CriticalKind, str], int] = _NONE,
     latent: Latent = _NOT_ASSESSED,
     failed: Sequence[FailedExpression] = (),
+    silent: Sequence[FailedExpression] = (),
 ) -> tuple[Status, tuple[str, ...]]:
     """The verdict without exemptions, and its reasons in plain words, the deciding ones first.
 
@@ -43,7 +44,7 @@ def decide(
         silence = "no recorded request matched, so the replay says nothing about it"
         return (Status.NOT_READY, (*against, silence)) if against else (Status.INSUFFICIENT_EVIDENCE, (silence,))
     gaps = _evidence_gaps(exposure, fidelity, rules)
-    excused = _excused(exposure)
+    excused = [*_excused(exposure), *_silent_remarks(denials, silent)]
     if against:
         return Status.NOT_READY, (*against, *gaps, *excused)
     if gaps:
@@ -57,7 +58,7 @@ def decide_again(entry: PolicyReadiness, rules: ReadinessRules) -> tuple[Status,
     Bounds and trend stay as they were computed, at the confidence of the report's own rules.
     """
     hit = {(row.kind, row.subject): row.denied for row in entry.critical if row.denied}
-    status, reasons = decide(entry.exposure, entry.denials, entry.fidelity, rules, hit, entry.latent, entry.failed)
+    status, reasons = decide(entry.exposure, entry.denials, entry.fidelity, rules, hit, entry.latent, entry.failed, entry.silent)
     return (Status.NOT_READY, (*entry.objections, *reasons)) if entry.objections else (status, reasons)
 
 
@@ -230,6 +231,16 @@ def _failed_reasons(denials: Denials, failed: Sequence[FailedExpression]) -> lis
     what = f": {first.message}" if first is not None and first.message else ""
     are = counted(denials.requests, "denial is an error", "denials are errors")
     return [f"{denials.requests_failed:,} of {are}{where}{what}; mend the policy"]
+
+
+def _silent_remarks(denials: Denials, silent: Sequence[FailedExpression]) -> list[str]:
+    """That clients see another text than the author meant, which the server writes to its own log alone."""
+    if not silent:
+        return []
+    first, total = silent[0], sum(each.requests for each in silent)
+    where = f" of validations[{first.expression_index}]" if first.expression_index is not None else ""
+    of = counted(denials.requests, "denial")
+    return [f"messageExpression{where} failed for {total:,} of {of}, and clients see the text of the validation: {first.message}"]
 
 
 def _denial_reasons(denials: Denials, exposure: Exposure, rules: ReadinessRules) -> list[str]:

@@ -19,7 +19,7 @@ from ...matching import Match
 from .compile import CompiledExpression, CompiledPolicy, CompiledValidation
 from .inputs import Inputs, NamespaceNotFoundError, View
 from .limits import BUDGET, BUDGET_MATCH_CONDITIONS, PROGRAM_LIMIT, Doubt, Limits
-from .messages import REASON_INVALID, cut_annotation, kept, trimmed, usable_message
+from .messages import REASON_INVALID, cut_annotation, kept, said, trimmed
 from .model import FailurePolicy
 from .outcome import ADMIT, Annotations, Evaluation, Outcome
 from .verdict import Decision
@@ -317,8 +317,7 @@ def _outcome(validation: CompiledValidation, index: int, result: Any, messages: 
     text = messages.of(index)
     if text.__class__ is CelUnknown:
         return Outcome(Decision.DENY, None, reason, f"the message: {missing(text)}")
-    message = usable_message(text) if isinstance(text, str) else ""
-    return Outcome(Decision.DENY, message or validation.fallback, reason)
+    return Outcome(Decision.DENY, *said(text, validation.fallback, reason, has_expression=validation.message is not None))
 
 
 class _Messages:

@@ -14,6 +14,8 @@ from .model import Action
 from .verdict import Decision, PolicyVerdict
 
 MESSAGE_BYTES_MAX = 5 * 1024
+# Before the reason, in a denial whose messageExpression has no result to use.
+MESSAGE_FAILED = "messageExpression: "
 ANNOTATION_BYTES_MAX = 10 * 1024
 # The API server sends errors of expressions at any length, with the value that they name. Hindcast keeps this much of one.
 ERROR_CHARACTERS_MAX = 64 * 1024
@@ -44,6 +46,26 @@ def usable_message(text: str) -> str:
     if "\n" in message or len(message.encode()) > MESSAGE_BYTES_MAX:
         return ""
     return message
+
+
+def said(result: object, fallback: str, reason: str, *, has_expression: bool) -> tuple[str, str, str]:
+    """The message of a denial, its reason, and why a messageExpression has no result to use.
+
+    The server writes the last to its own log alone, so whoever reads the denial sees another text than its author meant.
+    """
+    message = usable_message(result) if isinstance(result, str) else ""
+    why = "" if message or not has_expression else f"{MESSAGE_FAILED}{_unusable(result)}"
+    return message or fallback, reason, why
+
+
+def _unusable(result: object) -> str:
+    """Why the server does not use the result of a messageExpression, which is a text or an error."""
+    if not isinstance(result, str):
+        return kept(getattr(result, "message", "it gives no text"))
+    message = trimmed(result)
+    if not message:
+        return "its result is blank"
+    return "its result has a line break" if "\n" in message else f"its result is longer than {MESSAGE_BYTES_MAX:,} bytes"
 
 
 def kept(text: str) -> str:

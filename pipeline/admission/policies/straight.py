@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from ...cel.values import CelError, LazyMap
 from ...cel.values import Unknown as CelUnknown
 from .compile import CompiledExpression, CompiledPolicy
-from .messages import REASON_INVALID, cut_annotation, trimmed, usable_message
+from .messages import REASON_INVALID, cut_annotation, said, trimmed
 from .outcome import ADMIT, Annotations, Evaluation, Outcome
 from .verdict import Decision
 
@@ -74,8 +74,10 @@ class StraightPath:
     def _denied(self, index: int, roots: dict[str, Any]) -> Outcome:
         validation, run = self._policy.validations[index], self._messages[index]
         text = None if run is None else _succeeded(run(roots))
-        message = usable_message(text) if isinstance(text, str) else ""
-        return Outcome(Decision.DENY, message or validation.fallback, validation.reason or REASON_INVALID)
+        has_expression = validation.message is not None
+        return Outcome(
+            Decision.DENY, *said(text, validation.fallback, validation.reason or REASON_INVALID, has_expression=has_expression)
+        )
 
 
 def straight_path(policy: CompiledPolicy) -> StraightPath | None:

@@ -23,7 +23,11 @@ SELECT
     ) AS message,
     coalesce(bool_or(decision = 'error'), false) AS is_error,
     coalesce(bool_or(effect = 'deny' AND decision = 'error') AND NOT bool_or(effect = 'deny' AND decision = 'deny'), false) AS is_failed,
-    min(why) FILTER (WHERE decision = 'unknown') AS why,
+    -- Of a denial: why its messageExpression has no result to use.
+    coalesce(
+        min(why) FILTER (WHERE decision = 'unknown'),
+        min(why) FILTER (WHERE effect = 'deny' AND starts_with(why, 'messageExpression: '))
+    ) AS why,
     min(expression_index) FILTER (WHERE effect = 'deny') AS expression_index,
     coalesce(bool_or(effect = 'deny' AND (binding IS NULL OR bypasses_actions OR list_contains(actions, 'Deny'))), false) AS is_enforced,
     max(actions) AS actions
