@@ -1,5 +1,7 @@
 """The smallest difference that makes a denied request pass: one field changed, added or removed, found by trying.
 
+Where no object passes, another user or operation may.
+
 It changes only fields that the policy reads, and takes values only from the policy's own expressions. Every reported change was
 evaluated and admitted. A request that needs more than one change has no answer.
 """
@@ -14,7 +16,8 @@ from typing import Any, TypeAlias
 
 from ..cel import ast
 from ..cel.readset import Reads
-from ..request import AdmissionRequest, Known
+from ..matching.label_text import is_label_value
+from ..request import AdmissionRequest, Known, Operation
 from .judges import Judge
 
 # How many changes are tried of one request.
@@ -24,6 +27,7 @@ _COSTLY_TRIALS_MAX = 2
 # A value for a field that must only be there.
 _ANY = "x"
 _SHOWN_MAX = 80
+_USERS_SHOWN, _USERS_TRIED = 3, 50
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -40,6 +44,12 @@ class _Change:
     path: Path
     before: Any
     after: Any
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether the API takes the value: that of a label has a grammar, which names of users do not fit."""
+        is_label = len(self.path) > 1 and self.path[-2] in ("labels", "matchLabels", "nodeSelector")
+        return not is_label or self.after is ABSENT or (isinstance(self.after, str) and is_label_value(self.after))
 
     @property
     def order(self) -> tuple[int, int]:
@@ -86,7 +96,11 @@ class Differences:
         if not isinstance(evidence, Known) or not isinstance(evidence.value, dict):
             return ""
         reads = self._judge.policy.reads.of("object")
-        changes = sorted(self._changes(reads, evidence.value, ()), key=lambda change: change.order)
+        sent = _sent_alone(request, evidence.value)
+        changes = sorted(
+            (each for each in self._changes(reads, evidence.value, ()) if each.is_allowed and _is_below(each.path, sent)),
+            key=lambda change: change.order,
+        )
         costly = 0
         for change in changes[:_TRIALS_MAX]:
             value = _changed(evidence.value, change.path, change.after)
@@ -95,8 +109,24 @@ class Differences:
                 return change.words(is_any=self._takes_anything(request, evidence, change))
             costly += found is not None and found.is_over_cost
             if costly == _COSTLY_TRIALS_MAX:
-                break
-        return ""
+                return ""
+        return self._of_request(request)
+
+    def _of_request(self, request: AdmissionRequest) -> str:
+        """Another user or operation with which the same object passes; empty without any. A client cannot change these."""
+        reads = self._judge.policy.reads.of("request")
+        texts = words_of(self._literals)
+        user = reads.fields.get("userInfo")
+        names = sorted(texts - {"", request.user.username})[:_USERS_TRIED] if user and "username" in user.fields else []
+        users = [each for each in names if self._admits(_as_user(request, each))]
+        named = [each for each in Operation if each in texts and each is not request.operation]
+        others = [each for each in named if "operation" in reads.fields and self._admits(replace(request, operation=each))]
+        told = [f"the user {_value(each)}" for each in users[:_USERS_SHOWN]] + [f"the operation {each}" for each in others]
+        return f"no change of the object, but {' or '.join(told)}" if told else ""
+
+    def _admits(self, request: AdmissionRequest) -> bool:
+        found = self._judge.judge(request)
+        return found is not None and found.outcome == "admit" and not found.is_excused
 
     def _takes_anything(self, request: AdmissionRequest, evidence: Known[Any], change: _Change) -> bool:
         """Whether an added field needs no particular value: an empty object, which no literal equals, passes as well."""
@@ -150,6 +180,37 @@ class Differences:
         return [*moved, *words]
 
 
+def _sent_alone(request: AdmissionRequest, value: Any) -> tuple[str, ...]:
+    """The part of the metadata that an update changes alone, as a controller does that takes a finalizer away; else empty.
+
+    Such a client sends nothing else, so that no other field is advice for it.
+    """
+    old = request.old_object
+    if request.operation is not Operation.UPDATE or not isinstance(old, Known) or not isinstance(old.value, dict):
+        return ()
+    for name in _OF_CONTROLLERS:
+        ends = [{**each, "metadata": {**(each.get("metadata") or {}), **_UNSEEN, name: None}} for each in (value, old.value)]
+        if ends[0] == ends[1]:
+            return ("metadata", name)
+    return ()
+
+
+def _is_below(path: Path, place: tuple[str, ...]) -> bool:
+    return path[: len(place)] == place
+
+
+def _as_user(request: AdmissionRequest, name: str) -> AdmissionRequest:
+    return replace(request, user=replace(request.user, username=name))
+
+
+def words_of(literals: Iterable[Any]) -> frozenset[str]:
+    """The texts among some literals."""
+    return frozenset(each for each in literals if isinstance(each, str))
+
+
+# What controllers alone write in objects of others, and what the server changes with each write.
+_OF_CONTROLLERS = ("finalizers", "ownerReferences")
+_UNSEEN = dict.fromkeys(("resourceVersion", "generation", "managedFields"))
 # Another name, kind or namespace is another object.
 _KEPT = frozenset({("kind",), ("apiVersion",), ("metadata", "name"), ("metadata", "namespace"), ("metadata", "uid")})
 

@@ -1,7 +1,8 @@
 """The fields that an exemption may not select on: those that the denying expressions of its policy read.
 
 An exemption of such a field's value would exempt the value that the policy forbids. For example, a policy against the label
-`cost-center=99` with an exemption of that label forbids nothing.
+`cost-center=99` with an exemption of that label forbids nothing. A controller of the cluster is none of those whom a policy about
+users means to keep out.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _BY_USER = frozenset([Kind.USER, Kind.USER_IN_NAMESPACE, Kind.GROUP])
 class Barred:
     """Kinds of exclusions, and keys of labels, that are not proposed. `labels` None bars every label."""
 
-    kinds: frozenset[Kind] = frozenset()
+    kinds: frozenset[Kind] = frozenset([Kind.CONTROLLER])
     labels: frozenset[str] | None = frozenset()
 
     def bars(self, exclusion: Exclusion) -> bool:
@@ -42,6 +43,8 @@ def barred_by(reads: ReadSet) -> Barred:
     request = reads.of("request")
     if _is_read(request, "userInfo") or "authorizer" in {name.partition(".")[0] for name in reads.variables()}:
         kinds |= _BY_USER
+    else:
+        kinds.add(Kind.CONTROLLER)
     if _is_read(request, "name") or any(_is_read(reads.of(each), "metadata", "name") for each in _OBJECTS):
         kinds |= _BY_NAME
     if any(_is_read(reads.of(each), "metadata", "generateName") for each in _OBJECTS):

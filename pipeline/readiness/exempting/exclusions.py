@@ -16,6 +16,7 @@ _SERVICE_ACCOUNT = "system:serviceaccount:"
 _SERVICE_ACCOUNTS = "system:serviceaccounts:"
 # Namespaces of the cluster itself, whose service accounts are its controllers.
 _SYSTEM_NAMESPACES = frozenset(["kube-system", "kube-public", "kube-node-lease"])
+_COMPONENTS = frozenset(["system:apiserver", "system:kube-controller-manager", "system:kube-scheduler"])
 # Labels that controllers rewrite for every object or revision, so that an exemption by such a label soon matches nothing.
 FLEETING_LABELS = frozenset(
     [
@@ -38,8 +39,11 @@ class Kind(StrEnum):
 
     A whole resource is never excluded: that would switch the policy off for it. Writers choose names and labels, so these are
     excluded within one namespace only. Cluster-scoped objects are excluded by name alone, because their writers are administrators.
+    A controller of the cluster acts for everyone. It is excluded only from a policy that asks who sends a request, where the object
+    that it happened to write says nothing.
     """
 
+    CONTROLLER = "controller"
     OBJECT = "object"
     WORKLOAD = "workload"
     NAMESPACE = "namespace"
@@ -52,6 +56,7 @@ class Kind(StrEnum):
 # The cost of one more exclusion, in hundredths of a passing workload that it hides. A single object is cheapest. A label costs
 # more, because any object of its namespace may carry it. A user or group costs still more: its members may then do anything.
 COSTS: Mapping[Kind, int] = {
+    Kind.CONTROLLER: 90,
     Kind.OBJECT: 100,
     Kind.WORKLOAD: 110,
     Kind.NAMESPACE: 120,
@@ -95,6 +100,7 @@ class Exclusion:
             Kind.WORKLOAD: f"workload {self.subject} {where}",
             Kind.USER_IN_NAMESPACE: f"user {self.subject} {where}",
             Kind.USER: f"user {self.subject}",
+            Kind.CONTROLLER: f"the cluster's own {self.subject}",
             Kind.GROUP: f"group {self.subject}",
         }[self.kind]
 
@@ -109,7 +115,7 @@ class Exclusion:
                 )
                 is_there = "object != null && has(object.metadata) && has(object.metadata.labels)"
                 return f"!({_in_namespace(self.namespace)} && {is_there} && {labels})"
-            case Kind.USER:
+            case Kind.USER | Kind.CONTROLLER:
                 return f"request.userInfo.username != {_literal(self.subject)}"
             case Kind.USER_IN_NAMESPACE:
                 return f"!({_in_namespace(self.namespace)} && request.userInfo.username == {_literal(self.subject)})"
@@ -147,6 +153,11 @@ def is_of_the_cluster(name: str) -> bool:
     if name.startswith(_SERVICE_ACCOUNTS):
         return name.removeprefix(_SERVICE_ACCOUNTS) in _SYSTEM_NAMESPACES
     return name.startswith("system:")
+
+
+def is_controller(name: str) -> bool:
+    """Whether a user is a controller of the cluster. Nodes, and whoever did not log in, are none."""
+    return name in _COMPONENTS or (name.startswith(_SERVICE_ACCOUNT) and is_of_the_cluster(name))
 
 
 def cost(exclusion: Exclusion, passing_workloads: int, unknown_workloads: int) -> int:

@@ -39,6 +39,7 @@ _KINDS: Mapping[Kind, ExemptionKind] = {
     Kind.WORKLOAD: ExemptionKind.MATCH_CONDITION,
     Kind.USER_IN_NAMESPACE: ExemptionKind.SUBJECT,
     Kind.USER: ExemptionKind.SUBJECT,
+    Kind.CONTROLLER: ExemptionKind.SUBJECT,
     Kind.GROUP: ExemptionKind.SUBJECT,
 }
 

@@ -23,7 +23,7 @@ from ..counting.units import find_units_unless_found
 from ..sql import rows_of, statement
 from .barred import Barred
 from .cover import cheapest_cover
-from .exclusions import FLEETING_LABELS, Exclusion, Kind, cost, is_of_the_cluster
+from .exclusions import FLEETING_LABELS, Exclusion, Kind, cost, is_controller, is_of_the_cluster
 from .exemptions import Choice, Chosen, Width
 from .measures import LaterTrial
 
@@ -70,6 +70,7 @@ class Search:
         run = self._connection.execute
         users = run("SELECT user_name FROM exposed_subjects UNION SELECT unnest(user_groups) FROM exposed_subjects").fetchall()
         self._give("cluster_names", {"name": [name for (name,) in users if is_of_the_cluster(name)]})
+        self._give("controllers", {"name": [name for (name,) in users if is_controller(name)]})
         texts = [text for (text,) in run("SELECT DISTINCT labels FROM exposed_subjects WHERE labels IS NOT NULL").fetchall()]
         sets = pa.array([_labels(text) for text in texts], pa.list_(pa.string()))
         self._give("label_sets", {"labels": texts, "found": sets})

@@ -52,6 +52,8 @@ def who_can_use(places: Mapping[Exclusion, Places], rbac: RecordedRbac | None, m
 
 def _named(exclusion: Exclusion, clusters: list[str], resources: list[tuple[str, str]], writers: _Writers | None) -> str:
     match exclusion.kind:
+        case Kind.CONTROLLER:
+            return f"{exclusion.subject}, which is a part of the cluster"
         case Kind.USER | Kind.USER_IN_NAMESPACE if is_service_account(exclusion.subject):
             namespace, _, name = exclusion.subject.removeprefix(SERVICE_ACCOUNT_PREFIX).partition(":")
             return f"service account {name} of namespace {namespace}, and whoever may run Pods as it"

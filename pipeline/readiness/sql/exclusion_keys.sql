@@ -1,7 +1,9 @@
--- `named_keys`: one row per (subject, exclusion that takes it out); `cluster_names` are the users and groups of the cluster itself
+-- `named_keys`: one row per (subject, exclusion that takes it out); `cluster_names` are the users and groups of the cluster itself,
+-- `controllers` those of its controllers
 -- is_worth: it would also hold for the next request of that workload:
 --   - A name that a controller or the server generated does not occur again.
---   - A controller acts for every writer of its objects: an exemption of the controller exempts everyone.
+--   - A controller acts for every writer of its objects: an exemption of the controller exempts everyone. `barred` leaves it to
+--     policies that ask who sends a request.
 -- Controllers give their objects their own name, a dash and a suffix.
 CREATE OR REPLACE TEMP TABLE named_keys AS
 WITH own AS (
@@ -25,6 +27,8 @@ UNION ALL
 SELECT subject, 'user', user_name, '', '', '', NOT is_made AND NOT is_of_cluster FROM own WHERE user_name <> ''
 UNION ALL
 SELECT subject, 'userInNamespace', user_name, '', '', place, NOT is_made AND NOT is_of_cluster FROM own WHERE user_name <> ''
+UNION ALL
+SELECT subject, 'controller', user_name, '', '', '', NOT is_made FROM own SEMI JOIN controllers ON controllers.name = user_name
 UNION ALL
 SELECT subject, 'group', user_group, '', '', '', cluster_names.name IS NULL
 FROM grouped LEFT JOIN cluster_names ON cluster_names.name = user_group

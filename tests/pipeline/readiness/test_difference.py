@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,7 +36,7 @@ kind: ValidatingAdmissionPolicy
 metadata: {{name: p}}
 spec:
   matchConstraints:
-    resourceRules: [{{apiGroups: [""], apiVersions: [v1], operations: [CREATE, DELETE], resources: [pods]}}]
+    resourceRules: [{{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE, DELETE], resources: [pods]}}]
   matchConditions: {conditions}
   variables: {variables}
   validations: {json.dumps([{"expression": each} for each in expressions])}
@@ -126,6 +127,43 @@ def test_the_object_itself_is_left_as_it_was() -> None:
     before = json.dumps(value)
     Differences(judge_of("!object.spec.hostPID")).smallest(request_of(value))
     assert json.dumps(value) == before
+
+
+def updated(old: Object, new: Object) -> AdmissionRequest:
+    found = request_of(new, Operation.UPDATE)
+    return replace(found, old_object=Known(old, "test"))
+
+
+def test_no_label_gets_a_value_that_the_api_refuses() -> None:
+    judge = judge_of("object.metadata.?labels[?'by'].orValue('') == request.userInfo.username || 'a:b' == 'c d'")
+    found = Differences(judge, ["system:serviceaccount:a:b"]).smallest(request_of(pod()))
+    assert "metadata.labels" not in found
+
+
+def test_a_client_that_sends_finalizers_alone_is_not_told_to_change_a_label() -> None:
+    judge = judge_of("object.metadata.?labels[?'app'].orValue('') == 'y'")
+    old, new = pod(), pod()
+    old["metadata"] = {**old["metadata"], "finalizers": ["a/b"], "resourceVersion": "1"}
+    new["metadata"] = {**new["metadata"], "resourceVersion": "2"}
+    assert Differences(judge).smallest(updated(old, new)) == ""
+    assert Differences(judge).smallest(updated(pod(), pod(hostPID=True))) == 'set metadata.labels.app to "y" (it is "x")'
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("request.userInfo.username == 'bob'", 'no change of the object, but the user "bob"'),
+        ("request.operation == 'DELETE'", "no change of the object, but the operation DELETE"),
+        (
+            "request.userInfo.username in ['bob', 'eve'] || request.operation == 'UPDATE'",
+            'no change of the object, but the user "bob" or the user "eve" or the operation UPDATE',
+        ),
+        ("request.userInfo.username == 'bob' && request.operation == 'DELETE'", ""),
+        ("false", ""),
+    ],
+)
+def test_another_user_or_operation_is_told_where_no_object_passes(expression: str, words: str) -> None:
+    assert Differences(judge_of(expression)).smallest(request_of(pod())) == words
 
 
 class CountingJudge(Judge):

@@ -802,6 +802,37 @@ def test_the_value_that_a_policy_forbids_is_never_exempt(tmp_path: Path, express
     assert not {item.exclusion.kind for item in choice.chosen} & kinds
 
 
+def by(user: str, expression: str, tmp_path: Path) -> list[Exclusion]:
+    """What is proposed where a user's writes of two objects are denied, and those of another one pass."""
+    traffic = [
+        {"namespace": "shop", "user": user, "name": f"job-{number}", "replicas": 1, "labels": {"by": "keeper"}}
+        for number in range(2)
+    ] + [{"namespace": "shop", "user": "bob", "name": f"job-{number}", "replicas": 1} for number in range(4)]
+    lake = lake_of(tmp_path, traffic)
+    with reading(lake) as reader:
+        policies = parse_policy_set([("policy.yaml", forbidding(expression))])
+        return [item.exclusion for choice in proposed(reader, lake, policies).choices for item in choice.chosen]
+
+
+ABOUT_USERS = "request.userInfo.username == 'bob'"
+GC = "system:serviceaccount:kube-system:generic-garbage-collector"
+
+
+def test_a_controller_is_exempt_from_a_policy_that_asks_who_sends_a_request(tmp_path: Path) -> None:
+    """The objects that it happened to write say nothing of the next ones."""
+    assert [(each.kind, each.subject) for each in by(GC, ABOUT_USERS, tmp_path)] == [(Kind.CONTROLLER, GC)]
+
+
+@pytest.mark.parametrize("user", ["mallory", "system:anonymous", "system:node:n1", "system:serviceaccount:shop:bot"])
+def test_nobody_else_is_exempt_from_it(tmp_path: Path, user: str) -> None:
+    assert Kind.CONTROLLER not in {each.kind for each in by(user, ABOUT_USERS, tmp_path)}
+
+
+def test_a_controller_is_not_exempt_from_a_policy_about_objects(tmp_path: Path) -> None:
+    found = by(GC, "object.metadata.?labels[?'by'].orValue('') != 'keeper'", tmp_path)
+    assert Kind.CONTROLLER not in {each.kind for each in found}
+
+
 def days(denied_names: Callable[[int], str]) -> list[Row]:
     """The rows of ten days: one denied Service and three that pass each day. The first five are the earlier half."""
     found = []
