@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import xxhash
 
 from .aggregated import fold_table
 from .errors import LakeError
@@ -32,6 +34,8 @@ UNIT_BYTES_MAX = 256 << 20
 FILES_MIN = 8
 GRACE_SECONDS = 900.0
 
+# The files in which no token of the recorder is left: a digest in the manifest.
+_LOOKED_AT = "without_recorder_tokens"
 # Tables that are merged and expire: the key of their rows, and how a merged file is sorted.
 _KEY = {"events": EVENT_KEY, "repeats": (*EVENT_KEY, "ingest_source")}
 _ORDER = {"events": (*SORT_ORDER, "stage_ts"), "repeats": ("stage_ts", "audit_id")}
@@ -84,7 +88,7 @@ def compact(
         is_over = unit[0].dt < today and (len(unit) > 1 or not unit[0].compacted)
         if len(unit) >= files_min or is_over or _has_old_rows(writer.lake, unit) or _show_tokens(unit, shown):
             try:
-                compact_unit(writer, unit, now_ts, done)
+                compact_unit(writer, unit, now_ts, done, shown)
             except DamagedFileError as error:
                 damaged.append(error)
             if stopped():
@@ -96,6 +100,8 @@ def compact(
             writer.commit(writer.write("objects", file.cluster, table), [file.path], retired_ts=now_ts)
     if damaged:
         raise damaged[0]
+    if done.is_whole and (known := _files_digest(writer.lake)) != writer.lake.manifest.prop(_LOOKED_AT):
+        writer.commit(props={_LOOKED_AT: known})
     if done.is_whole and writer.lake.manifest.has_old_rows and not _has_old_rows(writer.lake, writer.lake.manifest.files("events")):
         writer.commit(props={OLD_ROWS: None})
     return done
@@ -104,10 +110,18 @@ def compact(
 def with_tokens(lake: Lake) -> dict[str, int]:
     """The files of a lake that show a token of its own recorder, with the number of such rows: see redaction/stored.py."""
     found: dict[str, int] = {}
+    if lake.manifest.prop(_LOOKED_AT) == _files_digest(lake):
+        return found
     for kind in ("events", "objects"):
         files = {str(lake.path / file.path): file.path for file in lake.manifest.files(kind) if not is_url(file.path)}
         found |= {files[path]: rows for path, rows in files_with_tokens(map(Path, files), kind).items()}
     return found
+
+
+def _files_digest(lake: Lake) -> str:
+    """A digest of the names of all files of events and objects, which never change once they are written."""
+    names = sorted(file.path for kind in ("events", "objects") for file in lake.manifest.files(kind))
+    return xxhash.xxh3_128_hexdigest("\n".join(names).encode())
 
 
 def _show_tokens(files: Sequence[DataFile], shown: Mapping[str, int]) -> bool:
@@ -183,7 +197,9 @@ def _units(lake: Lake, damaged: list[DamagedFileError], shown: Mapping[str, int]
             yield unit
 
 
-def compact_unit(writer: LakeWriter, unit: list[DataFile], now_ts: float, done: Compacted) -> None:
+def compact_unit(
+    writer: LakeWriter, unit: list[DataFile], now_ts: float, done: Compacted, shown: Mapping[str, int] = MappingProxyType({})
+) -> None:
     """Make one file of some of a cluster and day, and add to `done`. Raises DamagedFileError, LakeError."""
     lake = writer.lake
     for file in unit:
@@ -193,7 +209,8 @@ def compact_unit(writer: LakeWriter, unit: list[DataFile], now_ts: float, done: 
     once = _once(table, _KEY[kind])
     if kind == "events":
         once = fold_table(once)
-        once = without_tokens(once)
+        if _show_tokens(unit, shown):
+            once = without_tokens(once)
     ordered = once.sort_by([(name, "ascending") for name in _ORDER[kind]])
     written = writer.write(kind, unit[0].cluster, ordered, compacted=True)
     writer.commit(written, [file.path for file in unit], retired_ts=now_ts)

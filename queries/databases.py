@@ -36,6 +36,7 @@ _lock = threading.Lock()
 SETTINGS = (
     *("threads", "async_threads", "memory_limit", "enable_external_access", "allowed_directories", "lock_configuration"),
     *("timezone", "parquet_metadata_cache", "enable_progress_bar", "python_enable_replacements"),
+    *("autoinstall_known_extensions", "autoload_known_extensions"),
 )
 # What a reader's caller may have changed: settings, tables, views, and attached databases. The views `lake_NAME` and
 # `deciding_events` depend on the files. A view that is made again has another number, which takes less time than its text.

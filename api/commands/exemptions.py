@@ -162,7 +162,7 @@ def _kubectl(patch: Object, is_new: bool) -> str:
     if is_new:
         return f"{command_line(['printf', '%s', text])} | kubectl create -f -"
     kind, name = str(patch["kind"]).lower(), str(patch["metadata"]["name"])
-    return command_line(["kubectl", "patch", "--type=merge", "--patch", text, "--", kind, name])
+    return command_line(["kubectl", "patch", kind, name, "--type=merge", "--patch", text])
 
 
 def exemption_table(proposal: Proposal) -> Table:

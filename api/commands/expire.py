@@ -82,21 +82,19 @@ def _planned(lake: Lake, events_day: date | None, bodies_day: date | None) -> li
     rows: list[_Row] = []
     if events_day is not None:
         rows.append(("events", events_day, sizes(events_before(lake, events_day))))
-        rows.append(("quarantine files", events_day, Expired(len(quarantine_before(lake, events_day)), 0, 0)))
     if bodies_day is not None:
-        if events_day is None or bodies_day > events_day:
-            rows.append(("quarantine files", bodies_day, Expired(len(quarantine_before(lake, bodies_day)), 0, 0)))
         kept = [file for file in bodies_before(lake, bodies_day) if events_day is None or file.dt >= events_day.isoformat()]
         found = sizes(kept)
         # The smaller size of a file is known only after the rewrite.
         rows.append(("bodies", bodies_day, Expired(found.files, found.rows, 0)))
-    rows.append(
-        ("runs", _last(events_day, bodies_day), Expired(len(about_expired(lake.path, Cut.of(events_day, bodies_day))), 0, 0))
-    )
+    last = _last(events_day, bodies_day)
+    rows.append(("quarantine files", last, Expired(len(quarantine_before(lake, last)), 0, 0)))
+    rows.append(("runs", last, Expired(len(about_expired(lake.path, Cut.of(events_day, bodies_day))), 0, 0)))
     return rows
 
 
 def _last(events_day: date | None, bodies_day: date | None) -> date:
+    """The day for what has bodies in it: quarantined records, and runs."""
     return max(day for day in (events_day, bodies_day) if day is not None)
 
 
@@ -110,13 +108,11 @@ def _expired(lake: Lake, events_day: date | None, bodies_day: date | None) -> li
         now_ts = time.time()
         if events_day is not None:
             rows.append(("events", events_day, expire(writer, events_day, now_ts)))
-            rows.append(("quarantine files", events_day, Expired(expire_quarantine(writer, events_day), 0, 0)))
         if bodies_day is not None:
-            if events_day is None or bodies_day > events_day:
-                rows.append(("quarantine files", bodies_day, Expired(expire_quarantine(writer, bodies_day), 0, 0)))
             rows.append(("bodies", bodies_day, expire_objects(writer, bodies_day, now_ts)))
-        changed = expire_runs(lake.path, Cut.of(events_day, bodies_day))
-        rows.append(("runs", _last(events_day, bodies_day), Expired(changed, 0, 0)))
+        last = _last(events_day, bodies_day)
+        rows.append(("quarantine files", last, Expired(expire_quarantine(writer, last), 0, 0)))
+        rows.append(("runs", last, Expired(expire_runs(lake.path, Cut.of(events_day, bodies_day)), 0, 0)))
         remove_retired(writer, now_ts)
     return rows
 

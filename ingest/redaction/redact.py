@@ -165,7 +165,7 @@ class Redactor:
         patterns have quotes that are not escaped, so they are not part of a string.
         """
         head = _HEAD.match(line)
-        if head is None or may_embed_secret(line) or may_hold_url(line):
+        if head is None or may_embed_secret(line) or ((b"://" in line or b"\\" in line) and may_hold_url(line)):
             return True
         who, uri = head.end(), head[1]
         end = line.rfind(_AFTER_BODIES, who)

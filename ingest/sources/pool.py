@@ -50,7 +50,7 @@ class Pool:
         self._waiting.append(_Unit(parts, marks, name, counts))
         self._marks.update(marks)
         self._events += sum(len(part.lines) for part in parts)
-        self._bytes += sum(len(line) for part in parts for line in part.lines)
+        self._bytes += sum(sum(map(len, part.lines)) for part in parts)
         is_full = self._events >= _EVENTS_MAX or self._bytes >= _BYTES_MAX or len(self._waiting) >= _UNITS_MAX
         if is_full or time.monotonic() - self._since >= _SECONDS_MAX:
             self.settle()

@@ -1,8 +1,8 @@
 """The fields that an exemption may not select on: those that the denying expressions of its policy read.
 
 An exemption of such a field's value would exempt the value that the policy forbids. For example, a policy against the label
-`cost-center=99` with an exemption of that label forbids nothing. A controller of the cluster is none of those whom a policy about
-users means to keep out.
+`cost-center=99` with an exemption of that label forbids nothing. A policy about users does not mean to keep out
+controllers of the cluster.
 """
 
 from __future__ import annotations

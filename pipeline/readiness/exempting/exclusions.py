@@ -156,7 +156,7 @@ def is_of_the_cluster(name: str) -> bool:
 
 
 def is_controller(name: str) -> bool:
-    """Whether a user is a controller of the cluster. Nodes, and whoever did not log in, are none."""
+    """Whether a user is a controller of the cluster. A node is no controller, nor is whoever did not log in."""
     return name in _COMPONENTS or (name.startswith(_SERVICE_ACCOUNT) and is_of_the_cluster(name))
 
 

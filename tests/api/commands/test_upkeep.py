@@ -78,7 +78,8 @@ def test_what_expires_is_counted_first(lake: Path, capsys: pytest.CaptureFixture
     planned = answer(capsys, lake, *words, "--plan")["expired"]
     assert len(Lake.open(lake).files()) == 9
     done = answer(capsys, lake, *words)["expired"]
-    counts = [("events", "2026-11-02", 3, 3), ("quarantine files", "2026-11-02", 0, 0), ("bodies", "2026-11-03", 3, 3)]
+    counts = [("events", "2026-11-02", 3, 3), ("bodies", "2026-11-03", 3, 3)]
+    counts += [("quarantine files", "2026-11-03", 0, 0), ("runs", "2026-11-03", 0, 0)]
     for rows in (planned, done):
         assert [(row["what"], row["before"], row["files"], row["rows"]) for row in rows] == counts
     assert len(Lake.open(lake).files()) == 6

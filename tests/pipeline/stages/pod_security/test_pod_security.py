@@ -224,7 +224,7 @@ def test_printed_labels_refuse_nothing(lake: Path, tmp_path: Path, capsys: pytes
     capsys.readouterr()
     assert run(["-q", "--lake", str(lake), "pod-security", "-o", "kubectl"]) == 0
     assert capsys.readouterr().out.startswith(
-        "kubectl label --overwrite namespace clean pod-security.kubernetes.io/enforce=restricted "
+        "kubectl label --overwrite namespace -- clean pod-security.kubernetes.io/enforce=restricted "
     )
     assert run(["-q", "--lake", str(lake), "pod-security", "-n", "host", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)
