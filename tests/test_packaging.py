@@ -61,6 +61,10 @@ def test_the_wheel_runs_the_demonstration_in_an_environment_of_its_own(dist: Pat
     assert (done.returncode, done.stderr) == (0, "")
     assert "NOT READY" in done.stdout
     assert (tmp_path / "demo-out" / "report.html").stat().st_size > 10_000
+    # What the README asks next, with the wheel alone.
+    asked = [home / "bin" / "hindcast", "-q", "--lake", "demo-out/lake", "policy", "check", "-f", "demo-out/policies"]
+    done = subprocess.run(asked, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_wheel_is_whole(dist: Path) -> None:

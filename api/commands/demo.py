@@ -81,6 +81,7 @@ def command(
                 render(_recorded_tables(reader), Format.TABLE)
         finally:
             reader.close()
+        policies = _policies_in(out, data)
         question = readiness.Question(tuple(read_texts([data / "policies"])), expires=datetime.now(UTC).date() + _EXEMPTED)
         report = readiness.make_report(lake, question, ReadinessRules(), CHANGE_DELAY)
     if details:
@@ -88,7 +89,7 @@ def command(
     page = out / "report.html"
     page.write_text(to_html(report), encoding="utf-8")
     own.say(f"{time.monotonic() - started:.0f} s in all\n")
-    render([totals, _answers(report), _next_steps(lake.lake, page)], Format.TABLE)
+    render([totals, _answers(report), _next_steps(lake.lake, page, policies)], Format.TABLE)
     return 0
 
 
@@ -106,13 +107,24 @@ def _answers(report: Report) -> Table:
     return Table("answers", columns, rows, "May these policies go to Deny? Each was replayed over all these requests")
 
 
-def _next_steps(lake: Path, page: Path) -> Table:
+def _policies_in(out: Path, data: Path) -> Path:
+    """The policies as files that a person may read and edit; one that is there already may have been edited, and stays."""
+    folder = out / "policies"
+    folder.mkdir(exist_ok=True)
+    for each in sorted((data / "policies").glob("*.yaml")):
+        if not (target := folder / each.name).exists():
+            target.write_bytes(each.read_bytes())
+    return folder
+
+
+def _next_steps(lake: Path, page: Path, policies: Path) -> Table:
     """Where to look next, and which commands to type."""
     from api.printing.output import Column, Table
 
     start = f"hindcast --lake {lake}"
     rows = [
         ["the report", f"{page} (opens without a network)"],
+        ["the verdicts", f"{start} readiness -f {policies}"],
         ["the record", f"{start} violations --by workload"],
         ["the pages", f"{start} serve --no-sink"],
         ["your log", "hindcast ingest FILE && hindcast readiness -f POLICIES"],

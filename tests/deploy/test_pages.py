@@ -48,6 +48,7 @@ def work(tmp_path_factory: pytest.TempPathFactory, demo_lake: Path) -> Path:
     folder = tmp_path_factory.mktemp("work")
     (folder / "api").mkdir()
     shutil.copytree(ROOT / "api" / "demo", folder / "api" / "demo")
+    shutil.copytree(ROOT / "api" / "demo" / "policies", folder / "demo-out" / "policies")
     for name in ("demo-out/lake", "lake"):
         shutil.copytree(demo_lake, folder / name)
     (folder / "logs").mkdir()
@@ -65,7 +66,7 @@ def test_there_are_commands_on_every_page() -> None:
 
 # The places of a real cluster.
 PLACES = dict.fromkeys(("/var/log/kubernetes/audit", "s3://audit-logs/prod-1", "export/"), "logs")
-PLACES["my-policies/"] = "api/demo/policies"
+PLACES["my-policies/"] = "demo-out/policies"
 # Answers that are no failure: this log withholds evidence, and shows doubtful evidence.
 ANSWERS = {"--check": {0, 1}, "doctor": {0, 1, 3}}
 
