@@ -25,10 +25,10 @@ _SIGNS: Final = (
     rb"(?:[\w.%-]*(?:token|passw|secret|signature|api[_.-]?key|access[_.-]?key|credential|jwt|assertion)|sig=|code=|key=)))"
     rb"|clientConfig"
 )
-_URL: Final = re.compile(rf"((?::|\\++u003[aA]){_SLASH}{_SLASH})((?:[^\s\"'<>\\]++|\\++(?:/|u0026))++)")
+_URL: Final = re.compile(rf"((?::|\\++u003[aA]){_SLASH}{_SLASH})((?:[^\s\"'<>\\]++|\\++(?:/|u0026))+)")
 _USER: Final = re.compile(r"\A[^\s/@:?#\"'\\]*+(?::[^\s/@?#\"'\\]*+)?@")
 _PARAMETER: Final = re.compile(rf"(?i)((?:[?&;]|\\++u0026){_PARAMETER_NAME}=)[^&;#\s\"'\\]++")
-_ADMISSION: Final = re.compile(rf"(?<=/admission)({_SLASH})(?:[^\s\"'?#\\]|\\++/)++")
+_ADMISSION: Final = re.compile(rf"(?<=/admission)({_SLASH})(?:[^\s\"'?#\\]++|\\++/)+")
 # The member `url` of a client's configuration, in JSON at any depth and in YAML.
 _KEY: Final = re.compile(r"\burl\\*+[\"']?\s*+:\s*+\\*+[\"']?https?\Z")
 _KEY_LENGTH_MAX: Final = 80
