@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -65,19 +66,26 @@ def quarantine_before(lake: Lake, before: date) -> dict[Path, list[Quarantined]]
     start_ts = datetime.combine(before, time(), UTC).timestamp()
     found: dict[Path, list[Quarantined]] = {}
     for path in sorted((lake.path / "quarantine").glob("*.jsonl.zst*")):
-        written_ts = path.stat().st_mtime
-        try:
-            records = read_records(path) if path.name.endswith(".zst") else []
-        except (OSError, ValueError):
-            records = []
-        if not records:
-            if written_ts < start_ts:
-                found[path] = []
-            continue
-        left = [record for record in records if (_time_of(record) or record.received_ts or written_ts) >= start_ts]
-        if len(left) < len(records):
-            found[path] = left
+        status = path.stat()
+        if _oldest_ts(path, status.st_mtime, status.st_size) < start_ts:
+            timed = _timed(path, status.st_mtime)
+            found[path] = [record for record, moment_ts in timed if moment_ts >= start_ts]
     return found
+
+
+@lru_cache(maxsize=100_000)
+def _oldest_ts(path: Path, written_ts: float, size_bytes: int) -> float:
+    """The time of the oldest record of a quarantine file. A file that has not changed is read once in a process."""
+    return min((moment_ts for _, moment_ts in _timed(path, written_ts)), default=written_ts)
+
+
+def _timed(path: Path, written_ts: float) -> list[tuple[Quarantined, float]]:
+    """The records of a file with their times; nothing for one that cannot be read."""
+    try:
+        records = read_records(path) if path.name.endswith(".zst") else []
+    except (OSError, ValueError):
+        return []
+    return [(record, _time_of(record) or record.received_ts or written_ts) for record in records]
 
 
 def _time_of(record: Quarantined) -> float | None:

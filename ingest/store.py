@@ -216,6 +216,7 @@ class EventStore:
         counts = Counts()
         refused: list[Quarantined] = []
         files: list[DataFile] = []
+        ready: list[tuple[str, str, pa.Table]] = []
         replaced: list[str] = []
         found = dict(marks)
         tables: dict[str, list[pa.Table]] = {}
@@ -236,13 +237,15 @@ class EventStore:
                 raise _NotNewError
             files += folded.rewritten
             replaced += folded.replaced
-            for kind, table in (("events", fresh), ("repeats", again)):
-                if table.num_rows:
-                    files += self._writer.write(kind, cluster, table)
+            ready += [("events", cluster, fresh), ("repeats", cluster, again)]
             # An event whose twin in the lake gives way to it adds none.
             stored = max(0, fresh.num_rows - folded.removed)
             counts.stored += stored
             counts.duplicate += unseen.num_rows - stored
+        # Nothing is written before it is sure that all of it will be.
+        for kind, cluster, table in ready:
+            if table.num_rows:
+                files += self._writer.write(kind, cluster, table)
         if refused:
             self._quarantine(refused, quarantine_name)
         self._writer.commit(files, replaced, props=found, retired_ts=time.time() if replaced else 0.0)
