@@ -58,7 +58,7 @@ def bodies_before(lake: Lake, before: date) -> list[DataFile]:
 
 
 def quarantine_before(lake: Lake, before: date) -> dict[Path, list[Quarantined]]:
-    """The quarantine files with records from before a UTC day, and what is left of each.
+    """Finds each quarantine file that holds records from before a UTC day; returns the records that such a file keeps.
 
     A record is from the time of its event; without one, from when it arrived. Files that a killed process left unfinished, or that
     cannot be read, are from when they were written.

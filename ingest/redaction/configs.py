@@ -22,7 +22,7 @@ _IS_REGISTRIES: Final = re.compile(r"auths\\*\"|\bauths:")
 
 def clean_configs(document: bytes) -> bytes:
     """JSON, or any text, without the keys, tokens and passwords of such files; the same object without any."""
-    if _signs.search(document) is None:
+    if not may_hold_config(document):
         return document
     text = document.decode("utf-8", "surrogateescape")
     cleaned = clean_config_text(text)

@@ -33,11 +33,10 @@ ISSUED = re.compile(
     r"|hv[sbr]\.[\w-]{20,}+|ya29\.[\w-]{20,}+|AIza[\w-]{30,}+|(?:AKIA|ASIA)[A-Z0-9]{16}+(?![A-Z0-9])|npm_\w{20,}+"
     r"|sk[-_](?=[\w-]*[A-Z])[\w-]{20,}+)"
 )
+# What the name of a URL's parameter holds whose value is a credential.
+PARAMETER_WORDS = r"(?:token|passw|secret|signature|api[_.-]?key|access[_.-]?key|credential|jwt|assertion)"
 # The parameter of a URL that a message quotes.
-_PARAMETER = re.compile(
-    r"(?i)([?&;](?=[\w.%-]{0,80}(?:token|passw|secret|signature|api[_.-]?key|access[_.-]?key|credential|jwt|assertion)|(?:sig|code|key)=)"
-    r"[\w.%-]++=)[^&;#\s\"'\\]++"
-)
+_PARAMETER = re.compile(rf"(?i)([?&;](?=[\w.%-]{{0,80}}{PARAMETER_WORDS}|(?:sig|code|key)=)[\w.%-]++=)[^&;#\s\"'\\]++")
 # What stands below it is the token of Hindcast's own recorder. A server's message about a webhook quotes the whole URL. (Early
 # releases of Python 3.11 match a possessive group wrongly, if there is anything to try again in it: python/cpython#106052.)
 _ADMISSION = re.compile(r"(?<=://)([^\s\"'\\?#]{1,300}?/admission/)[^\s\"'\\?#]++")

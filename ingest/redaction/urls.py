@@ -13,17 +13,15 @@ from typing import Final
 
 import re2
 
-from .forms import REDACTED, byte_options, clean_userinfo
+from .forms import PARAMETER_WORDS, REDACTED, byte_options, clean_userinfo
 from .objects import clean_texts
 
 # A slash and an ampersand may be escaped, once for each text around.
 _SLASH: Final = r"(?:\\*+/|\\++u002[fF])"
-_WORDS: Final = r"(?:token|passw|secret|signature|api[_.-]?key|access[_.-]?key|credential|jwt|assertion)"
-_PARAMETER_NAME: Final = rf"(?:[\w.%-]{{0,80}}?{_WORDS}[\w.%-]*+|sig|code|key)"
+_PARAMETER_NAME: Final = rf"(?:[\w.%-]{{0,80}}?{PARAMETER_WORDS}[\w.%-]*+|sig|code|key)"
 _SIGNS: Final = (
     rb"(?::|u003a)(?:\\*(?:/|u002f)){2}(?:[^\s\"/?#\\]*@|[^\s\"]*(?:/admission\\*/|(?:[?&;]|u0026)"
-    rb"(?:[\w.%-]*(?:token|passw|secret|signature|api[_.-]?key|access[_.-]?key|credential|jwt|assertion)|sig=|code=|key=)))"
-    rb"|clientConfig"
+    rb"(?:[\w.%-]*" + PARAMETER_WORDS.encode() + rb"|sig=|code=|key=)))|clientConfig"
 )
 _URL: Final = re.compile(rf"((?::|\\++u003[aA]){_SLASH}{_SLASH})((?:[^\s\"'<>\\]++|\\++(?:/|u0026))+)")
 _USER: Final = re.compile(r"\A[^\s/@:?#\"'\\]*+(?::[^\s/@?#\"'\\]*+)?@")

@@ -54,7 +54,7 @@ def _objects(columns: Sequence[tuple[str, Sequence[Any]]], rows: int) -> Iterato
 
 
 def _values(array: Any) -> Sequence[Any]:
-    """The values of a column as JSON has them; None for what is absent, and for every value of a type that no event has."""
+    """The values of a column as JSON writes them. An absent value is None, and so is each value of a type that no event has."""
     kind = array.type
     if pa.types.is_dictionary(kind):
         return _values(array.dictionary_decode())

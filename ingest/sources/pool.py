@@ -19,7 +19,7 @@ _SECONDS_MAX = 5.0
 
 
 class _Unit(NamedTuple):
-    """See EventStore.store. `counts` gets what was counted."""
+    """The arguments of one EventStore.store call, and the counts of the file that it belongs to."""
 
     parts: Sequence[Lines]
     marks: Mapping[str, str]

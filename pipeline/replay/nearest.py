@@ -18,7 +18,7 @@ from ..cel import ast
 from ..cel.readset import Reads
 from ..matching.label_text import is_label_value
 from ..request import AdmissionRequest, Known, Operation
-from .judges import Judge
+from .judges import Judge, Judgement
 
 # How many changes are tried of one request.
 _TRIALS_MAX = 200
@@ -105,7 +105,7 @@ class Differences:
         for change in changes[:_TRIALS_MAX]:
             value = _changed(evidence.value, change.path, change.after)
             found = self._judge.judge(replace(request, object=Known(value, evidence.source, evidence.grade)))
-            if found is not None and found.outcome == "admit" and not found.is_excused:
+            if _is_admitted(found):
                 return change.words(is_any=self._takes_anything(request, evidence, change))
             costly += found is not None and found.is_over_cost
             if costly == _COSTLY_TRIALS_MAX:
@@ -115,7 +115,7 @@ class Differences:
     def _of_request(self, request: AdmissionRequest) -> str:
         """Another user or operation with which the same object passes; empty without any. A client cannot change these."""
         reads = self._judge.policy.reads.of("request")
-        texts = words_of(self._literals)
+        texts = {each for each in self._literals if isinstance(each, str)}
         user = reads.fields.get("userInfo")
         names = sorted(texts - {"", request.user.username})[:_USERS_TRIED] if user and "username" in user.fields else []
         users = [each for each in names if self._admits(_as_user(request, each))]
@@ -125,16 +125,14 @@ class Differences:
         return f"no change of the object, but {' or '.join(told)}" if told else ""
 
     def _admits(self, request: AdmissionRequest) -> bool:
-        found = self._judge.judge(request)
-        return found is not None and found.outcome == "admit" and not found.is_excused
+        return _is_admitted(self._judge.judge(request))
 
     def _takes_anything(self, request: AdmissionRequest, evidence: Known[Any], change: _Change) -> bool:
         """Whether an added field needs no particular value: an empty object, which no literal equals, passes as well."""
         if change.before is not ABSENT:
             return False
         value = _changed(evidence.value, change.path, {})
-        found = self._judge.judge(replace(request, object=Known(value, evidence.source, evidence.grade)))
-        return found is not None and found.outcome == "admit" and not found.is_excused
+        return self._admits(replace(request, object=Known(value, evidence.source, evidence.grade)))
 
     def _changes(self, reads: Reads, value: Any, path: Path) -> Iterator[_Change]:
         """Every single change of a field that the policy reads."""
@@ -203,9 +201,8 @@ def _as_user(request: AdmissionRequest, name: str) -> AdmissionRequest:
     return replace(request, user=replace(request.user, username=name))
 
 
-def words_of(literals: Iterable[Any]) -> frozenset[str]:
-    """The texts among some literals."""
-    return frozenset(each for each in literals if isinstance(each, str))
+def _is_admitted(found: Judgement | None) -> bool:
+    return found is not None and found.outcome == "admit" and not found.is_excused
 
 
 # What controllers alone write in objects of others, and what the server changes with each write.

@@ -1,7 +1,8 @@
 """What runs keep of evidence that has expired: decisions and counts, and no text that quotes a body.
 
 The verdicts on requests whose events expired leave a run. Those on requests whose bodies alone expired lose their messages, reasons
-and details. A report next to a run may quote any request that it judged, so it goes; a page makes it again from what is left.
+and details. A report next to a run may quote any request that the run judged. It is removed, and a page makes it again from
+what is left.
 """
 
 from __future__ import annotations
@@ -19,9 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ingest.durable import write_whole
 from ingest.errors import LakeError
-from ingest.owning import owned_now
 
 from .store import RunStore, StoredRun
 from .summary import RunSummary
@@ -92,10 +91,10 @@ def _expire(run: StoredRun, cut: Cut) -> bool:
         # It cannot go on: its plan names events that are gone.
         return run.remove() is not None
     with ExitStack() as held:
-        if not held.enter_context(owned_now(run.folder.with_name(f".{run.run_id}.lock"))):
+        if not held.enter_context(run.owned_now()):
             return False
-        rows = _rewrite(run, cut)
-        write_whole(run.folder / "summary.json", _without_reasons(replace(summary, verdicts=rows)).to_json().encode())
+        # A run without the summary of its new verdicts counts as unfinished, and without the mark the next cut writes both.
+        run.summarize(_without_reasons(replace(summary, verdicts=_rewrite(run, cut))))
         for pattern in _QUOTING:
             for path in run.folder.glob(pattern):
                 path.unlink(missing_ok=True)
@@ -179,6 +178,6 @@ def _summary_of(run: StoredRun) -> RunSummary | None:
 
 
 def _mark_of(run: StoredRun) -> _Mark:
-    with suppress(OSError, msgspec.DecodeError):
-        return msgspec.json.decode((run.folder / _MARK).read_bytes(), type=_Mark)
+    with suppress(msgspec.DecodeError):
+        return msgspec.json.decode(run.kept(_MARK) or b"{}", type=_Mark)
     return _Mark()

@@ -108,6 +108,10 @@ class StoredRun:
         with owned(self._lock, f"run {self.run_id}"):
             yield
 
+    def owned_now(self) -> AbstractContextManager[bool]:
+        """The same without waiting: whether this thread owns the run while the context lasts."""
+        return owned_now(self._lock)
+
     @contextmanager
     def tried(self, plan_text: str, make: Callable[[], object]) -> Iterator[Path]:
         """The verdicts of a run that is only tried: the last one who uses it removes it, unless it was asked for as a replay, too.
@@ -139,8 +143,12 @@ class StoredRun:
 
     def finish(self, summary: RunSummary) -> None:
         """Keep the summary, which makes the run complete, and remove the parts."""
-        write_whole(self.folder / _SUMMARY, summary.to_json().encode())
+        self.summarize(summary)
         shutil.rmtree(self.parts)
+
+    def summarize(self, summary: RunSummary) -> None:
+        """Keep a summary of the verdicts as they now are."""
+        write_whole(self.folder / _SUMMARY, summary.to_json().encode())
 
     def keep(self, name: str, content: bytes) -> None:
         """Keep a file next to the run: whole or not at all, also if two processes write it at one time."""
@@ -177,7 +185,7 @@ class StoredRun:
     def _remove(self, may: Callable[[], bool]) -> int | None:
         with ExitStack() as held:
             try:
-                is_unused = held.enter_context(owned_now(self._lock)) and held.enter_context(unused(self.folder))
+                is_unused = held.enter_context(self.owned_now()) and held.enter_context(unused(self.folder))
             except FileNotFoundError:
                 return 0
             if not (is_unused and may()):

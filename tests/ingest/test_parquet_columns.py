@@ -25,7 +25,7 @@ Ids = Callable[[Lake], list[str]]
 FAR = 2**62
 STRANGE = {
     "nanoseconds": pa.array([1, None], pa.timestamp("ns")),
-    "a zone that nobody knows": pa.array([1, None], pa.timestamp("us", "Mars/Phobos")),
+    "a time zone that does not exist": pa.array([1, None], pa.timestamp("us", "Mars/Phobos")),
     "a time past the year 9999": pa.array([FAR, -FAR], pa.timestamp("us")),
     "a date past the year 9999": pa.array([2**31 - 1, -(2**31)], pa.int32()).view(pa.date32()),
     "a date in milliseconds": pa.array([0, None], pa.date64()),
@@ -89,7 +89,7 @@ def test_a_time_is_that_of_the_engine(time: tuple[str, int, str | None]) -> None
     array = pa.array([count], pa.int64()).view(pa.timestamp(unit, zone))
     (line,) = list(parquet_rows("x", iter([parquet([("time", array), ("row", pa.array([1]))])])))
     found = msgspec.json.decode(line)
-    # The table that was written says what is right.
+    # The oracle is the table that was written.
     stored = pq.read_table(io.BytesIO(parquet([("time", array)])))["time"].combine_chunks()
     per_second = {"ms": 10**3, "us": 10**6, "ns": 10**9}[stored.type.unit]
     seconds = stored.cast(pa.int64())[0].as_py() // per_second

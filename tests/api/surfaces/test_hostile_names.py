@@ -1,4 +1,4 @@
-"""Names that write files: in every output that another program reads, independent readers find what was meant and nothing else."""
+"""Hostile names in every output that another program reads: an independent reader finds the names, and nothing that they add."""
 
 from __future__ import annotations
 
