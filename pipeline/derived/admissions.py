@@ -1,7 +1,7 @@
 """Admission requests that only the history of their objects tells, as rows: no policy decides what they are, so once is enough.
 
 A row holds the record of the request without its bodies, and what reconstruction made of it: the objects that validating admission
-saw, with their sources and grades, or the reason why the request is not evaluated.
+saw, with their sources and grades, or the reason why the request is not evaluated. Of an attempt, it holds both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..history.event import TOO_DEEP, Event, decode_json
 from ..history.evidence import LazyKnown
 from ..history.fitness import UNFIT
 from ..history.outcome import Admission
-from ..history.reconstruct import NotReplayed
+from ..history.reconstruct import Attempt, NotReplayed
 from ..request import AdmissionRequest, Evidence, Grade, GroupVersionKind, Known, Object, Operation, Unknown
 
 # The columns of the record. A body is kept only as the object that was made of it.
@@ -36,6 +36,7 @@ _MADE = {
     "reason": _TEXT,  # why it is not evaluated; null if it is
     "admission": _TEXT,  # see Admission; null if it is evaluated
     "unfit": _TEXT,  # why a body of the event is not an object of Kubernetes; empty if all are
+    "untried": _TEXT,  # of an attempt: why its requests are not known, or empty; null of a request that is no attempt
     "parts": _TEXT,  # JSON of Parts; few are distinct
     "object_name": _TEXT,
     "object": _TEXT,  # JSON; null if it is unknown, or null itself
@@ -54,7 +55,7 @@ _FIELDS: list[pa.Field[Any]] = [
 ]
 ADMISSIONS = pa.schema(_FIELDS)
 # A request whose values cannot be read as a whole, or that has several passes, is not kept.
-Outcome: TypeAlias = list[AdmissionRequest] | NotReplayed
+Outcome: TypeAlias = list[AdmissionRequest] | NotReplayed | Attempt
 _UNREADABLE = (*UNFIT, RecursionError)
 _encode = msgspec.json.Encoder().encode
 
@@ -91,6 +92,7 @@ class Kept(NamedTuple):
     reason: str | None
     admission: str | None
     unfit: str
+    untried: str | None = None
     parts: str | None = None
     object_name: str | None = None
     object: str | None = None
@@ -104,15 +106,27 @@ def kept_of(outcome: Outcome, unfit: str) -> Kept | None:
     if isinstance(outcome, NotReplayed):
         # How deep a body may nest depends on the process that reads it.
         return None if outcome.reason == TOO_DEEP else Kept(outcome.reason, outcome.admission.value, unfit)
-    if len(outcome) != 1:
+    if isinstance(outcome, Attempt):
+        return _kept_attempt(outcome, unfit)
+    return _kept_requests(outcome, Kept(None, None, unfit))
+
+
+def _kept_attempt(attempt: Attempt, unfit: str) -> Kept | None:
+    stopped = attempt.stopped
+    found = Kept(stopped.reason if stopped else None, stopped.admission.value if stopped else None, unfit, "")
+    if isinstance(attempt.requests, NotReplayed):
+        return found._replace(untried=attempt.requests.reason)
+    return _kept_requests(attempt.requests, found)
+
+
+def _kept_requests(requests: list[AdmissionRequest], found: Kept) -> Kept | None:
+    if len(requests) != 1:
         return None
-    (request,) = outcome
+    (request,) = requests
     try:
         texts = [_text(request.object), _text(request.old_object)]
         return Kept(
-            None,
-            None,
-            unfit,
+            *found[:4],
             _encode(_parts(request)).decode(),
             request.name.value if isinstance(request.name, Known) else None,
             texts[0],
@@ -175,13 +189,20 @@ def kept_rows(batch: pa.RecordBatch, kept: Mapping[int, Kept]) -> pa.Table:
 def outcome_of_row(row: dict[str, Any]) -> tuple[Event, Outcome]:
     """The event of a row of ADMISSIONS, without bodies, and what reconstruction made of it."""
     event = Event.from_row({**row, "request_object": None, "response_object": None})
-    if row["reason"] is not None:
-        return event, NotReplayed(row["reason"], Admission(row["admission"]))
+    stopped = None if row["reason"] is None else NotReplayed(row["reason"], Admission(row["admission"]))
+    if row["untried"] is None:
+        return event, [_request_of(event, row)] if stopped is None else stopped
+    if row["untried"]:
+        return event, Attempt(NotReplayed(row["untried"], Admission.UNKNOWN), stopped)
+    return event, Attempt([_request_of(event, row)], stopped)
+
+
+def _request_of(event: Event, row: Mapping[str, Any]) -> AdmissionRequest:
     parts, kind, options = _read_parts(row["parts"])
     name: Evidence[str] = Unknown(parts.name_source)
     if parts.name.is_known:
         name = Known(row["object_name"], parts.name_source, parts.name.grade)
-    request = AdmissionRequest(
+    return AdmissionRequest(
         cluster=event.cluster,
         audit_id=event.audit_id,
         pass_index=0,
@@ -198,7 +219,6 @@ def outcome_of_row(row: dict[str, Any]) -> tuple[Event, Outcome]:
         object=_evidence(parts.object, row["object"], row["object_source"]),
         old_object=_evidence(parts.old_object, row["old_object"], row["old_source"]),
     )
-    return event, [request]
 
 
 @lru_cache(maxsize=4096)

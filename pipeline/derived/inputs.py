@@ -36,14 +36,15 @@ _IDENTITY = ["cluster", "audit_id", "ts", "stage_ts"]
 # be whole.
 _USER = ["user_name", "user_uid", "user_groups", "user_extra", "impersonated_user"]
 # These differ from request to request, so they are kept only for a class whose policies read them.
-OPTIONAL = ["name", "request_uri"]  # of the URI, the query
+OPTIONAL = ["name", "request_uri", "annotations"]  # of the URI, the query
 # The name of the object where policies read it and `object` lacks it.
 NAME = "object_name"
 _FIELDS: list[pa.Field[Any]] = [
     *(EVENTS.field(name).with_nullable(True) for name in _IDENTITY),
     pa.field("is_created", pa.bool_()),
     EVENTS.field("namespace"),
-    *(EVENTS.field(name).with_nullable(True) for name in (*OPTIONAL, *_USER)),
+    *(EVENTS.field(name).with_nullable(True) for name in ("name", "request_uri", *_USER)),
+    pa.field("annotations", pa.string()),  # JSON
     pa.field(NAME, pa.string()),
     pa.field("object", pa.dictionary(pa.int32(), pa.string())),  # JSON of the fields that are read, without the name
 ]

@@ -32,7 +32,7 @@ from .place import digest_of, keep, read_table, written_table
 from .touched import touched
 
 # Raised when the meaning of a column changes; other changes of code have another digest anyway.
-FORMAT = 2
+FORMAT = 3
 _UNITS = b"hindcast.units"
 _UNIT = "unit"
 _GROUP_ROWS = 4096
@@ -187,12 +187,13 @@ class Store:
                     path.unlink(missing_ok=True)
 
 
-def ground_of(lake: str | Path, concerns: Iterable[object], cluster: str = "") -> Path:
+def ground_of(lake: str | Path, kept: str, concerns: Iterable[object], cluster: str = "") -> Path:
     """The folder for all that concerns every request of a lake, or of one cluster, given by values that change with it.
 
-    Newer requests replace the older ones next to them, so each cluster has a place of its own.
+    `kept` names what is kept: admission requests, or the attempts of a stage. Newer requests replace the older ones next to them,
+    so each cluster has a place of its own.
     """
-    place = f"admissions-of-{digest_of([cluster])}" if cluster else "admissions"
+    place = f"{kept}-of-{digest_of([cluster])}" if cluster else kept
     return derived_folder(lake) / place / digest_of([code_digest(), *map(str, concerns)])
 
 

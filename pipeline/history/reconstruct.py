@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
 
 from queries.reach_rules import EXEMPT_REVIEWS
 
@@ -30,11 +31,13 @@ from .versions import Versions
 from .writes import asks_for_dry_run, key_of, list_items, why_no_body, why_not_kept
 
 __all__ = [
+    "Attempt",
     "Discovery",
     "NotReplayed",
     "admission_requests",
     "as_created",
     "attempted_requests",
+    "before_validation",
     "intended_write",
     "possible_deletions",
     "told_by_record",
@@ -61,6 +64,17 @@ class NotReplayed:
     admission: Admission
 
 
+class Attempt(NamedTuple):
+    """A request as the stages before validating admission met it.
+
+    `requests` are its passes through admission, or why they are not known. `stopped` says why validating admission did not see it,
+    or may not have; None if it did.
+    """
+
+    requests: list[AdmissionRequest] | NotReplayed
+    stopped: NotReplayed | None
+
+
 def admission_requests(
     row: Row | Event, versions: Versions, discovery: Discovery | None = None, decode: Decode = decode_json
 ) -> list[AdmissionRequest] | NotReplayed:
@@ -74,10 +88,14 @@ def admission_requests(
     event = row if isinstance(row, Event) else Event.from_row(row)
     if event.stage != "ResponseComplete" or not event.resource.resource:
         return NotReplayed(f"stage {event.stage} or no resource", Admission.NOT_REACHED)
+    stopped = before_validation(event, versions)
+    return _Reconstruction(event, versions, discovery, decode).requests() if stopped is None else stopped
+
+
+def before_validation(event: Event, versions: Versions) -> NotReplayed | None:
+    """Why validating admission did not see a request, or may not have; None if it did."""
     outcome = _with_history(outcome_of(event), event, versions)
-    if outcome.admission in _UNSEEN:
-        return NotReplayed(outcome.reason, outcome.admission)
-    return _Reconstruction(event, versions, discovery, decode).requests()
+    return NotReplayed(outcome.reason, outcome.admission) if outcome.admission in _UNSEEN else None
 
 
 def attempted_requests(

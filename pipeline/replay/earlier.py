@@ -36,12 +36,10 @@ _SWEPT = "/"
 
 
 def _record_listed(event: Event, asked: Collection[tuple[Any, ...]], versions: LogVersions) -> None:
-    """Enter the versions of asked objects that a list shows. The URL of a Namespace puts it into the namespace of its own name."""
+    """Enter the versions of asked objects that a list shows."""
     resource = event.resource
-    is_of_namespaces = (resource.group, resource.resource) == ("", "namespaces")
     for key, version in versions_of(event):
-        place = key.name if is_of_namespaces else key.namespace
-        if (event.cluster, resource.resource, place, key.name) in asked:
+        if (event.cluster, resource.resource, key.namespace, key.name) in asked:
             versions.add(key, version)
 
 
@@ -51,12 +49,17 @@ def asked_of(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
     columns: list[list[Any]] = [batch.column(name).to_pylist() for name in names]
     for index, (asks, cluster, resource, namespace, name, partition, verb) in enumerate(zip(*columns, strict=True)):
         if asks:
-            yield cluster, resource, namespace or "", name, partition
+            yield cluster, resource, _place(resource, namespace), name, partition
         elif verb == "deletecollection":
             # The server deletes the listed objects one by one, and they may change until their turn comes.
             for item in list_items(batch.column("response_object")[index].as_py())[1]:
                 meta = head_of(item).meta
                 yield cluster, resource, meta.namespace, meta.name, partition
+
+
+def _place(resource: str, namespace: str | None) -> str:
+    """See the macro `object_place`."""
+    return "" if resource == "namespaces" else namespace or ""
 
 
 def asked_table(rows: Iterable[tuple[Any, ...]]) -> pa.Table:
@@ -98,7 +101,8 @@ class EarlierVersions:
         for batch in writes:
             for row in rows_of(batch):
                 is_list = row["verb"] == "list"
-                if not is_list and (row["cluster"], row["resource"], row["namespace"] or "", row["asked_name"]) not in asked:
+                place = _place(row["resource"], row["namespace"])
+                if not is_list and (row["cluster"], row["resource"], place, row["asked_name"]) not in asked:
                     continue
                 # A write is shelved in every partition that asks for it, but counts once.
                 event = (row["cluster"], row["audit_id"], row["stage_ts"])

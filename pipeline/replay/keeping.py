@@ -39,11 +39,11 @@ _OF_STORED = ("update", "patch", "delete")
 _LEFT_OUT = b"hindcast.left_out"
 
 
-def store_of(reader: LakeReader, facts: LakeFacts) -> Store | None:
-    """The kept admission requests for the content that a reader reads; None for files without a lake."""
+def store_of(reader: LakeReader, facts: LakeFacts, kept: Sequence[str]) -> Store | None:
+    """The kept requests for the content that a reader reads; None for files without a lake. `kept`: see RecordsPlan.keeps."""
     if not reader.files.lake:
         return None
-    ground = ground_of(reader.files.lake, (object_digest(reader), facts.definitions), reader.files.cluster)
+    ground = ground_of(reader.files.lake, kept[0], (object_digest(reader), facts.definitions, *kept[1:]), reader.files.cluster)
     return Store(ground, facts.state, lambda: totals(objects_of(reader).values()))
 
 

@@ -21,6 +21,7 @@ from ..derived.inputs import INPUTS, NAME, OPTIONAL, Class, KeptInputs, Made, Pi
 from ..requests.lanes import Lane, Parted
 
 _INPUTS = "inputs.arrow"
+_encode = msgspec.json.Encoder(order="sorted").encode
 _RECORDED = pa.schema([pa.field("class", pa.int32()), *INPUTS])
 _TOLD = b"hindcast.told"
 _PATH = r"^[^?]*"  # policies read only the query of a URI, and many requests share it
@@ -42,6 +43,8 @@ class InputKeeper:
         self._events = events
         self._numbers = frozenset(numbers)
         self._columns = columns
+        unread = set(OPTIONAL).difference(*(columns.get(number, ()) for number in self._numbers))
+        self._kept = [field.name for field in INPUTS if field.name not in unread]
         self._left_out: set[int] = set()
         self._texts: dict[bytes, int] = {}  # by text without the name of the object
         self._tables: list[pa.Table] = []
@@ -56,7 +59,7 @@ class InputKeeper:
         kept = [(row, parted) for row, parted in objects if numbers[row] in self._numbers]
         if kept:
             texts = [self._texts.setdefault(parted.text, len(self._texts)) for _, parted in kept]
-            names = ["class", *(field.name for field in INPUTS if field.name in batch.schema.names)]
+            names = ["class", *(name for name in self._kept if name in batch.schema.names)]
             rows = batch.select([*names, "code"]).take(pa.array([row for row, _ in kept], pa.int32()))
             codes = pc.equal(rows.column("code"), pa.scalar(201, rows.schema.field("code").type)).fill_null(False)
             table = pa.Table.from_batches([rows.select(names)]).append_column("is_created", codes)
@@ -89,10 +92,22 @@ class InputKeeper:
             elif field.name in OPTIONAL and field.name not in self._columns[number]:
                 columns.append(pa.nulls(rows.num_rows, field.type))
             elif field.name == "request_uri":
-                columns.append(pc.replace_substring_regex(rows[field.name].combine_chunks(), _PATH, ""))
+                columns.append(query_alone(rows[field.name].combine_chunks()))
+            elif field.name == "annotations":
+                columns.append(as_json(rows[field.name].combine_chunks()))
             else:
                 columns.append(rows[field.name].combine_chunks().cast(field.type))
         return pa.Table.from_arrays(columns, schema=_RECORDED)
+
+
+def query_alone(uris: pa.Array[Any]) -> pa.Array[Any]:
+    """The queries of some URIs, each with its question mark; empty without one."""
+    return pc.replace_substring_regex(uris, _PATH, "")
+
+
+def as_json(annotations: pa.Array[Any]) -> pa.Array[Any]:
+    """Annotations as texts: the same text for equal ones."""
+    return pa.array([None if each is None else _encode(dict(each)).decode() for each in annotations.to_pylist()], pa.string())
 
 
 class TakenInputs:

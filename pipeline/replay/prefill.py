@@ -35,7 +35,7 @@ from ..runs.running import collecting_seldom
 from ..runs.verdict import Verdict
 from ..runs.window import Window
 from ..world import World
-from .execute import ReplayCrew
+from .crew import RecordsCrew
 from .past import load_history
 
 _FOLDER = "unfinished"
@@ -51,9 +51,12 @@ _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 # Fields that hold few distinct values, and are not nested deeper than a projected decoder reads (projection.py).
 _OF_CONTAINER = ("name", "image", "imagePullPolicy", "resources", "securityContext", "ports")
 _OF_POD = (
-    "hostNetwork", "hostPID", "hostIPC", "securityContext", "serviceAccountName", "automountServiceAccountToken",
-    "runtimeClassName", "priorityClassName", "restartPolicy",
+    "hostNetwork", "hostPID", "hostIPC", "hostUsers", "os", "securityContext", "serviceAccountName",
+    "automountServiceAccountToken", "runtimeClassName", "priorityClassName", "restartPolicy",
 )  # fmt: skip
+_OF_OWNER = ("kind", "name", "controller")
+# Probes and hooks that may name a host: Pod Security reads this.
+_HOOKS = (("livenessProbe",), ("readinessProbe",), ("startupProbe",), ("lifecycle", "postStart"), ("lifecycle", "preStop"))
 _OF_SPEC = (
     "replicas", "maxReplicas", "minReplicas", "type", "externalIPs", "externalName", "loadBalancerSourceRanges",
     "ingressClassName", "suspend", "storageClassName", "accessModes", "targetCPUUtilizationPercentage",
@@ -62,7 +65,10 @@ _OF_OBJECT = ("kind", "apiVersion", "data", "rules", "roleRef", "subjects", "imm
 _OF_METADATA = ("name", "labels", "deletionTimestamp", "generateName")
 # Annotations configure these. Those of other objects often repeat the whole object, and few policies read them.
 _ANNOTATED = frozenset(("services", "ingresses"))
-_POD_SPECS = (("spec",), ("spec", "template", "spec"), ("spec", "jobTemplate", "spec", "template", "spec"))
+_PODS = ((), ("spec", "template"), ("spec", "jobTemplate", "spec", "template"), ("template",))
+_WITH_PODS = frozenset((
+    "pods", "podtemplates", "replicationcontrollers", "daemonsets", "deployments", "replicasets", "statefulsets", "cronjobs", "jobs",
+))  # fmt: skip
 
 
 def prefill(
@@ -92,7 +98,7 @@ def _prefill(reader: LakeReader, lake: Path, parts: Path, stopped: Callable[[], 
 
     derived = parts.parent.stat()
     try:
-        with closing(ReplayCrew(_plan(reader), reader, lake, parts, executor)) as crew:
+        with closing(RecordsCrew(_plan(reader), reader, lake, parts, executor)) as crew:
             for _ in crew.keep(has_grown):
                 if stopped():
                     return False
@@ -156,7 +162,7 @@ class _NoJudge:
         """
         if name.resource == "namespaces" or name.subresource == "scale" or (name.verb == "create" and name.subresource):
             return None
-        return Lane(name, ReadSet(_usual_reads(name.resource)), False)
+        return Lane(name, ReadSet(_usual_reads(name.resource)), False, ("annotations",) if name.resource in _WITH_PODS else ())
 
     def apart(self) -> Sequence[_NoJudge]:
         """See RecordJudge."""
@@ -197,8 +203,13 @@ def _usual_reads(resource: str) -> Reads:
     seen.at("spec").at("template").at("metadata").at("labels").whole = True
     seen.at("spec").at("rules").each().at("host").whole = True
     seen.at("spec").at("resources").at("requests").whole = True
-    for path in _POD_SPECS:
-        _read_pod(_below(seen, path))
+    for name in _OF_OWNER:
+        seen.at("metadata").at("ownerReferences").each().at(name)
+    for path in _PODS:
+        pod = _below(seen, path)
+        if resource in _WITH_PODS and (path or resource == "pods"):
+            pod.at("metadata").at("annotations").whole = True
+        _read_pod(pod.at("spec"))
     return root
 
 
@@ -214,4 +225,9 @@ def _read_pod(spec: Reads) -> None:
     for containers in _CONTAINERS:
         for name in _OF_CONTAINER:
             spec.at(containers).each().at(name).whole = True
+        for hook in _HOOKS:
+            found = _below(spec.at(containers).each(), hook)
+            for action in ("httpGet", "tcpSocket"):
+                found.at(action).at("host")
     spec.at("volumes").each().at("hostPath").whole = True
+    spec.at("volumes").each().keys = True

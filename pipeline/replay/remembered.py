@@ -7,19 +7,23 @@ from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..authorization import RecordedRbac
 from ..cel.projection import decode
 from ..derived.inputs import NAME
+from ..history.event import decode_json
 from ..history.fit import is_fit
+from ..history.fitness import UNFIT
 from ..request import Object
 from ..requests.judge import RecordJudge
 from ..requests.lanes import Key, Lane, Parted
 from ..runs.verdict import Verdict
 from .alike import Alike, alike_rows, alike_together
 from .collector import Collector
-from .kept_inputs import InputKeeper
+from .kept_inputs import InputKeeper, query_alone
 from .past import rows_of
 from .worlds import Worlds
 
@@ -33,8 +37,11 @@ _COLUMNS = [
 ]  # fmt: skip
 
 # Nobody reads these columns where they are left out, so they decide nothing.
-_NOT_READ: Mapping[str, Any] = {"name": None, "request_uri": None, "user_uid": None, "user_groups": (), "user_extra": None}
+_NOT_READ: Mapping[str, Any] = {
+    "name": None, "request_uri": None, "annotations": (), "user_uid": None, "user_groups": (), "user_extra": None,
+}  # fmt: skip
 
+_encode = msgspec.json.Encoder().encode
 Verdicts = Sequence[Verdict]
 
 
@@ -45,6 +52,7 @@ class _Plain(NamedTuple):
     lane: Lane
     value: Object
     parted: Parted
+    kept: Parted  # as it is kept: not narrowed
 
 
 class Remembered:
@@ -74,7 +82,7 @@ class Remembered:
             self._verdicts.clear()
         left, plain = self._plain(batch)
         if keeper is not None:
-            keeper.add(batch, [(each.row, each.parted) for each in plain], left)
+            keeper.add(batch, [(each.row, each.kept) for each in plain], left)
         if not self._judges:
             return left
         keys, new = self._keys(batch, plain)
@@ -101,8 +109,12 @@ class Remembered:
                 left.append(row)
                 continue
             try:
-                found.append(_Plain(row, lane, value, lane.parted(value)))
-            except RecursionError:
+                parted = kept = lane.parted(value)
+                if lane.narrows:
+                    value = lane.narrowed(value)
+                    parted = lane.parted(value)
+                found.append(_Plain(row, lane, value, parted, kept))
+            except (RecursionError, *UNFIT):
                 left.append(row)
         return left, found
 
@@ -111,12 +123,13 @@ class Remembered:
         keys: list[tuple[int, Key]] = []
         new: dict[Key, tuple[int, Object]] = {}
         names = {name for lane in self.lanes if lane for name in lane.columns}
-        own = {name: list(map(_hashable, batch.column(name).to_pylist())) for name in names}
+        own = {name: list(map(_hashable, _compared(name, batch.column(name)).to_pylist())) for name in names}
         codes, namespaces = (batch.column(name).to_pylist() for name in ("code", "namespace"))
         epochs = self._worlds.epochs(batch.column("cluster"), batch.column("ts"))
-        for row, lane, value, parted in plain:
+        for row, lane, value, parted, _ in plain:
             columns = tuple([own[name][row] for name in lane.columns])
-            key = lane.key(parted, codes[row] == 201, namespaces[row], epochs[row], columns)
+            epoch = epochs[row] if lane.reads_world else 0
+            key = lane.key(parted, codes[row] == 201, namespaces[row], epoch, columns)
             keys.append((row, key))
             if key not in self._verdicts and key not in new:
                 new[key] = (row, value)
@@ -162,15 +175,24 @@ class Remembered:
         self, judge: RecordJudge[Any], lane: Lane, columns: Mapping[str, Any], epochs: pa.Array[Any]
     ) -> Alike[Verdicts] | None:
         """The verdicts of a judge on kept inputs; it reads what its lane reads. None as for `take_kept`."""
-        values, places = self._read_parts(lane, columns["object"].dictionary.to_pylist())
+        try:
+            values, places = self._read_parts(lane, columns["object"].dictionary.to_pylist())
+        except UNFIT:
+            return None
         objects: pa.Array[Any] = pa.array(places, pa.int32()).take(columns["object"].indices)
+        if NAME in columns and lane.narrows:
+            are_named = pa.array([lane.names(decode(value)) for value in values], pa.bool_()).take(objects)
+            columns = {**columns, NAME: pc.if_else(are_named, columns[NAME], pa.scalar(None, pa.string()))}
         names = [name for name in ("is_created", "namespace", *lane.columns, NAME) if name in columns]
-        alike = alike_rows([objects, *(columns[name] for name in names if name != NAME or lane.reads_name), epochs])
+        read = [columns[name] for name in names if name != NAME or lane.reads_name]
+        alike = alike_rows([objects, *read, *([epochs] if lane.reads_world else ())])
         first = {name: column.take(alike.first) for name, column in columns.items() if name != "object"}
         at_first: list[Any] = objects.take(alike.first).to_pylist()
         found: list[Verdicts] = []
         for at, record in zip(at_first, rows_of(pa.RecordBatch.from_pydict(first)), strict=True):
             its_row = {**_NOT_READ, **record, "code": 201 if record["is_created"] else 200}
+            if "annotations" in record:
+                its_row["annotations"] = decode_json(record["annotations"]) if record["annotations"] else ()
             value = Parted(values[at], record.get(NAME) if lane.reads_name else None).joined()
             verdicts = self._verdicts_of(judge, lane, value, its_row)
             if verdicts is None:
@@ -189,7 +211,7 @@ class Remembered:
         Others may have kept the texts, which then hold more fields.
         """
         found: dict[bytes, int] = {}
-        places = [found.setdefault(lane.cut(text), len(found)) for text in texts]
+        places = [found.setdefault(_encode(lane.cut(text)), len(found)) for text in texts]
         return list(found), places
 
     def _find(self, value: Object, row: Mapping[str, Any]) -> Verdicts | None:
@@ -210,6 +232,11 @@ class Remembered:
         if verdicts is None or not lane.may_know_more(request):
             return verdicts
         return None if judge.is_open(verdicts) else verdicts
+
+
+def _compared(name: str, column: pa.Array[Any]) -> pa.Array[Any]:
+    """What tells requests apart of a column of the record: of a URI, the query alone is read."""
+    return query_alone(column) if name == "request_uri" else column
 
 
 def _hashable(value: Any) -> Any:

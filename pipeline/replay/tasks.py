@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -39,6 +39,27 @@ _TOUCHED = "touched.arrow"
 _OBJECTS = pa.schema([pa.field("object", pa.uint64())])
 
 
+@runtime_checkable
+class Judging(Protocol):
+    """A task that judges requests."""
+
+    @property
+    def name(self) -> str:
+        """See Task."""
+        ...
+
+    def walk(self, replayer: Replayer, collector: Collector, parts: Path, folder: Path) -> Walk:
+        """Give the verdicts to the collector. What later tasks and runs need of the requests goes into a folder for the part."""
+        ...
+
+
+def _settle(task: Judging, replayer: Replayer, parts: Path, crew: Path) -> None:
+    """Make the part of a task: the verdicts that it finds."""
+    builder = VerdictBuilder()
+    with making(parts, task.name, crew) as folder:
+        write_settled(task.walk(replayer, builder, parts, folder).settled(builder), folder)
+
+
 @dataclass(frozen=True, slots=True)
 class JudgeSlice:
     """Judges those requests of a slice that need only their own record."""
@@ -58,13 +79,10 @@ class JudgeSlice:
 
     def do(self, replayer: Replayer, parts: Path, crew: Path) -> None:
         """See Task."""
-        builder = VerdictBuilder()
-        with making(parts, self.name, crew) as folder:
-            walk = self.walk(replayer, builder, parts, folder)
-            write_settled(walk.settled(builder), folder)
+        _settle(self, replayer, parts, crew)
 
     def walk(self, replayer: Replayer, collector: Collector, parts: Path, folder: Path) -> Walk:
-        """Give the verdicts to the collector, and keep the waiting requests in a folder."""
+        """See Judging: it keeps the waiting requests in the folder."""
         keeper = replayer.use(self.keeping, read_touched(parts), self.slice.files)
         with ShelfWriter(folder, _WAITING) as shelf:
             walk, asked = replayer.walk_slice(self.slice, collector, shelf, keeper)
@@ -113,12 +131,10 @@ class JudgeBucket:
 
     def do(self, replayer: Replayer, parts: Path, crew: Path) -> None:
         """See Task."""
-        builder = VerdictBuilder()
-        with making(parts, self.name, crew) as folder:
-            write_settled(self.walk(replayer, builder, parts, folder).settled(builder), folder)
+        _settle(self, replayer, parts, crew)
 
     def walk(self, replayer: Replayer, collector: Collector, parts: Path, folder: Path) -> Walk:
-        """Give the verdicts to the collector, and write the requests that are kept into a folder."""
+        """See Judging: it writes the requests that are kept into a folder."""
         keeper = replayer.use(self.keeping, read_touched(parts))
         waiting = self._read(parts, _SLICE, _WAITING)
         walk = replayer.walk_waiting(waiting, lambda: self._read(parts, _PAST, _WRITES), collector, keeper)
@@ -155,9 +171,11 @@ class JudgeKept:
 
     def do(self, replayer: Replayer, parts: Path, crew: Path) -> None:
         """See Task."""
-        builder = VerdictBuilder()
-        with making(parts, self.name, crew) as folder:
-            write_settled(replayer.walk_kept(self.groups, read_touched(parts), builder).settled(builder), folder)
+        _settle(self, replayer, parts, crew)
+
+    def walk(self, replayer: Replayer, collector: Collector, parts: Path, folder: Path) -> Walk:
+        """See Judging."""
+        return replayer.walk_kept(self.groups, read_touched(parts), collector)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,13 +200,14 @@ class JudgeInputs:
 
     def do(self, replayer: Replayer, parts: Path, crew: Path) -> None:
         """See Task."""
-        builder = VerdictBuilder()
-        with making(parts, self.name, crew) as folder:
-            walk = replayer.walk_inputs(self.number, self.pieces, builder)
-            if walk is None:
-                (folder / _LEFT).touch()
-                walk, builder = Walk(builder), VerdictBuilder()
-            write_settled(walk.settled(builder), folder)
+        _settle(self, replayer, parts, crew)
+
+    def walk(self, replayer: Replayer, collector: Collector, parts: Path, folder: Path) -> Walk:
+        """See Judging: a part that leaves the requests to the events says so."""
+        walk = replayer.walk_inputs(self.number, self.pieces, collector)
+        if walk is None:
+            (folder / _LEFT).touch()
+        return walk or Walk(collector)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,10 @@ from ..derived.touched import objects_of
 from ..history.event import TOO_DEEP, BodyKind, Event, body_kind, head_of
 from ..history.fitness import UNFIT, shows_objects, unfit_body
 from ..history.outcome import Admission
-from ..history.reconstruct import NotReplayed, admission_requests, told_by_record
+from ..history.reconstruct import Attempt, NotReplayed, admission_requests, told_by_record
 from ..history.versions import LogVersions
 from ..request import AdmissionRequest
-from ..requests.judge import RecordJudge
+from ..requests.judge import AttemptJudge, RecordJudge
 from ..requests.lanes import Lane, LaneName
 from ..requests.plan import RecordsPlan
 from ..runs.parts import Settled
@@ -143,7 +143,7 @@ class Replayer:
         parameters = {**self._window.parameters, "partitions": self._partitions}
         for batch in self._narrow.sql(statement("planned"), parameters).to_arrow_reader(BATCH_ROWS):
             left = self._remembered.take(batch, walk.builder, walk.add(batch), keeper.inputs)
-            refused = _refusals(batch, left)
+            refused = self._refusals(batch, left)
             walk.not_evaluated.update(found.reason for found in refused.values())
             wanted = keeper.wanted(batch)
             keeper.add(batch, {row: (found, "") for row, found in refused.items() if wanted[row]})
@@ -186,11 +186,10 @@ class Replayer:
         walk = Walk(builder)
         for each in read_groups(kept):
             batch = self._chosen(untouched(each, touched))
-            is_evaluated: Any = pc.is_null(batch.column("reason"))
-            walk.count_reasons(batch.column("reason"))
             first = walk.add(batch)
-            places = pc.indices_nonzero(is_evaluated)
-            for index, row in zip(places.to_pylist(), rows_of(batch.take(places)), strict=True):
+            places = self._evaluated(batch, walk)
+            numbers: list[Any] = places.to_pylist()
+            for index, row in zip(numbers, rows_of(batch.take(places)), strict=True):
                 event, outcome = outcome_of_row(row)
                 self._settle(walk, first + index, event, outcome, row["unfit"])
         return walk
@@ -232,6 +231,16 @@ class Replayer:
     def _show(self, part: Slice) -> None:
         show_events(self._narrow.connection, part.files, part.rows)
 
+    def _evaluated(self, kept: pa.RecordBatch, walk: Walk) -> pa.Array[Any]:
+        """The places of the kept requests that are evaluated; of the others it counts the reasons."""
+        reasons = kept.column("reason")
+        walk.count_reasons(reasons)
+        return pc.indices_nonzero(pc.is_null(reasons))
+
+    def _refusals(self, batch: pa.RecordBatch, rows: Sequence[int]) -> dict[int, NotReplayed]:
+        """Why some rows of a batch are not evaluated, where the record of the request alone says so."""
+        return _refusals(batch, rows)
+
     def _judge_waiting(
         self, waiting: Sequence[pa.RecordBatch], writes: Iterable[pa.RecordBatch], walk: Walk, keeper: Keeper
     ) -> None:
@@ -261,6 +270,7 @@ class Replayer:
     def _settle(self, walk: Walk, row: int, event: Event, outcome: Outcome, unfit: str | None = None) -> None:
         """Add the verdicts on a request, or the reason why there are none. `unfit` is that of its bodies; None: it is looked up."""
         found: JudgedPasses
+        assert not isinstance(outcome, Attempt)
         if isinstance(outcome, NotReplayed):
             found = outcome
         elif not self._judges:
@@ -294,6 +304,45 @@ class Replayer:
 
     def _has_failures(self, found: Sequence[tuple[int, Sequence[Verdict]]]) -> bool:
         return any(self._judge.has_failed(verdicts) for _, verdicts in found)
+
+
+class AttemptReplayer(Replayer):
+    """A worker of a stage that comes before validating admission: see AttemptJudge. Each request is settled by a verdict."""
+
+    _judge: AttemptJudge[Any]
+
+    def _evaluated(self, kept: pa.RecordBatch, walk: Walk) -> pa.Array[Any]:
+        return pa.array(range(kept.num_rows), pa.int64())
+
+    def _refusals(self, batch: pa.RecordBatch, rows: Sequence[int]) -> dict[int, NotReplayed]:
+        return {}
+
+    def _reconstruct(self, event: Event, versions: LogVersions) -> Outcome:
+        try:
+            return self._judge.attempt(event, versions)
+        except UNFIT:
+            if not (problem := unfit_body(event)):
+                raise
+        return _unfit(problem)
+
+    def _settle(self, walk: Walk, row: int, event: Event, outcome: Outcome, unfit: str | None = None) -> None:
+        verdicts: Sequence[Verdict] | None = None
+        if isinstance(outcome, Attempt):
+            answer: Callable[[], Sequence[Verdict] | None] = partial(self._answered, event, outcome, unfit)
+            verdicts = on_fresh_stack(answer, None)
+        walk.builder.add(row, self._judge.unread(event) if verdicts is None else verdicts)
+
+    def _answered(self, event: Event, attempt: Attempt, unfit: str | None) -> Sequence[Verdict]:
+        try:
+            return self._judge.answer_attempt(attempt, event)
+        except UNFIT:
+            if not (problem := unfit_body(event) if unfit is None else unfit):
+                raise
+        return self._judge.answer_attempt(_unfit(problem), event)
+
+
+def _unfit(problem: str) -> Attempt:
+    return Attempt(NotReplayed(problem, Admission.UNKNOWN), None)
 
 
 def _asking(batch: pa.RecordBatch) -> pa.RecordBatch:

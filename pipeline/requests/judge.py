@@ -11,6 +11,8 @@ from typing import Any, Protocol, TypeVar
 
 from ..authorization import AuthorizeUser
 from ..history.event import Event
+from ..history.reconstruct import Attempt
+from ..history.versions import Versions
 from ..request import AdmissionRequest
 from ..runs.verdict import Verdict
 from ..world import World
@@ -56,4 +58,23 @@ class RecordJudge(Protocol[V]):
 
     def is_open(self, verdicts: Sequence[V]) -> bool:
         """Whether some verdict is unknown."""
+        ...
+
+
+class AttemptJudge(RecordJudge[V], Protocol[V]):
+    """Judges recorded requests for a stage that comes before validating admission: those, too, that never came so far.
+
+    Of requests outside its lanes it is asked for `answer_attempt`, and not for `answer`.
+    """
+
+    def attempt(self, event: Event, versions: Versions) -> Attempt:
+        """What a request was. May raise one of UNFIT for a body that is not an object of Kubernetes."""
+        ...
+
+    def answer_attempt(self, attempt: Attempt, event: Event) -> Sequence[V]:
+        """The verdicts on one request. `event` is its record, which may lack the bodies."""
+        ...
+
+    def unread(self, event: Event) -> Sequence[V]:
+        """The verdicts on a request whose body nests too deep."""
         ...

@@ -85,6 +85,9 @@ def lane_name(item: RequestClass) -> LaneName:
 class Lane:
     """The requests of one resource, subresource and verb, identified by the few fields that policies read."""
 
+    narrows = False  # whether `narrowed` or `names` leaves something out
+    reads_world = True  # whether the state of the cluster at its time may decide about a request
+
     def __init__(self, name: LaneName, reads: ReadSet, has_object_selector: bool, further: Sequence[str] = ()) -> None:
         """`reads` holds every field that may decide about a request, and `further` names columns of the record that may."""
         self.name = name
@@ -112,9 +115,21 @@ class Lane:
         is_other = kind == "Status" or kind.endswith("List") or version.startswith("meta.k8s.io/")
         return None if is_other else value
 
-    def cut(self, text: str) -> bytes:
-        """The fields that are read, as JSON, of a text that holds at least these."""
-        return _encode(self._decode(text))
+    def narrowed(self, value: Object) -> Object:
+        """What decides of the fields that are read; it may be less than the read set can say. It may change the value.
+
+        What is kept for later runs is not narrowed, because other rules may read all of it.
+        """
+        return value
+
+    def names(self, value: Object) -> bool:
+        """Whether the name of an object may decide, if the lane reads it. `value` is narrowed, and may lack the name."""
+        return True
+
+    def cut(self, text: str) -> Object:
+        """What decides of a text that holds at least the fields that are read."""
+        value: Object = self._decode(text)
+        return self.narrowed(value)
 
     def parted(self, value: Object) -> Parted:
         """The fields that are read of an object, with the object's name apart from the others."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -35,6 +35,14 @@ class RecordsPlan(RunPlan):
     def judges(self) -> bool:
         """Whether it judges at all. Otherwise requests are only read, to keep what they hold for the lanes of the judge."""
         return True
+
+    @property
+    def keeps(self) -> Sequence[str]:
+        """What it keeps of requests that need the history of their objects: a name, and all else that the rows follow from.
+
+        Admission requests follow from the lake and the code of the history alone, so that all plans of policies share them.
+        """
+        return ("admissions",)
 
     @property
     def needs_answers(self) -> bool:

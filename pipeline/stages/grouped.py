@@ -102,11 +102,11 @@ class Judging:
         return ()
 
 
-class GroupedStage(ABC, Generic[RulesT]):
-    """The parts of a grouped stage that differ from stage to stage; it implements `plan` and `run` of stage.Stage."""
+class PlannedStage(ABC, Generic[RulesT]):
+    """What the plan of a stage consists of; it implements `plan` of stage.Stage."""
 
     name: str
-    readiness: StageReadiness[RulesT, GroupedPlan[RulesT]] = DEFAULT
+    readiness: StageReadiness[RulesT, Any] = DEFAULT
 
     @abstractmethod
     def describe(self, rules: RulesT) -> Any:
@@ -116,31 +116,43 @@ class GroupedStage(ABC, Generic[RulesT]):
     def groups(self, reader: LakeReader, rules: RulesT, asked: Asked) -> tuple[Sequence[PlannedRule], int, Mapping[str, int]]:
         """What the plan lists: the judged things, how many requests will be judged, and how many will not, by reason."""
 
-    @abstractmethod
-    def judging(self, reader: LakeReader, plan: GroupedPlan[RulesT]) -> Judging:
-        """What judges the requests of a plan in one process."""
-
     def others(self, reader: LakeReader, asked: Asked) -> tuple[tuple[str, OtherAuthorizers], ...]:
         """The authorizers of each cluster other than RBAC, where the stage asks an authorizer."""
         return ()
 
     def plan(self, reader: LakeReader, rules: RulesT, asked: Asked) -> GroupedPlan[RulesT]:
         """See stage.Stage."""
+        return GroupedPlan(**self.planned(reader, rules, asked))
+
+    def planned(self, reader: LakeReader, rules: RulesT, asked: Asked) -> dict[str, Any]:
+        """The fields of GroupedPlan."""
         found, requests, excluded = self.groups(reader, rules, asked)
-        return GroupedPlan(
-            stage=self.name,
-            rules=rules,
-            manifests=self.describe(rules),
-            window=asked.window,
-            kubernetes_version=asked.kubernetes_version,
-            lake_digest=lake_digest(reader, asked.window),
-            requests=requests,
-            bindings=tuple(found),
-            excluded=tuple(sorted(excluded.items(), key=lambda entry: (-entry[1], entry[0]))),
-            other_authorizers=self.others(reader, asked),
-            replaces_all=asked.replaces_all,
-            files=reader.files,
-        )
+        return {
+            "stage": self.name,
+            "rules": rules,
+            "manifests": self.describe(rules),
+            "window": asked.window,
+            "kubernetes_version": asked.kubernetes_version,
+            "lake_digest": lake_digest(reader, asked.window),
+            "requests": requests,
+            "bindings": tuple(found),
+            "excluded": tuple(sorted(excluded.items(), key=lambda entry: (-entry[1], entry[0]))),
+            "other_authorizers": self.others(reader, asked),
+            "replaces_all": asked.replaces_all,
+            "files": reader.files,
+        }
+
+    def doubts(self, plan: GroupedPlan[RulesT], lake: Path, workers: int, executor: Executor | None) -> Doubts | None:
+        """The passes of a plan whose verdicts something else decides; see make_run."""
+        return None
+
+
+class GroupedStage(PlannedStage[RulesT]):
+    """The parts of a grouped stage that differ from stage to stage; it implements `plan` and `run` of stage.Stage."""
+
+    @abstractmethod
+    def judging(self, reader: LakeReader, plan: GroupedPlan[RulesT]) -> Judging:
+        """What judges the requests of a plan in one process."""
 
     def run(
         self,
@@ -165,10 +177,6 @@ class GroupedStage(ABC, Generic[RulesT]):
 
         doubts = self.doubts(plan, lake, workers, executor)
         return make_run(plan, lake, kind, parts, progress, doubts=doubts)
-
-    def doubts(self, plan: GroupedPlan[RulesT], lake: Path, workers: int, executor: Executor | None) -> Doubts | None:
-        """The passes of a plan whose verdicts something else decides; see make_run."""
-        return None
 
 
 class StageWorker:

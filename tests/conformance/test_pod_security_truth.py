@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from io import TextIOWrapper
@@ -29,6 +29,7 @@ from pipeline.stages.pod_security.agreement import compare
 from pipeline.stages.pod_security.checks.pod import Pod
 from pipeline.stages.pod_security.checks.table import Level, failed_checks
 from pipeline.stages.pod_security.given import Given, given_of
+from pipeline.stages.pod_security.lane import PodJudge
 from pipeline.stages.pod_security.policy import PREFIX, LevelVersion, Mode
 from pipeline.stages.pod_security.ruling import Ruling
 from pipeline.stages.pod_security.subject import NOT_REACHED
@@ -149,21 +150,20 @@ def test_twins(recorded: Path, reader: LakeReader, configured: Given) -> None:
         twins.setdefault(row["auditID"], []).append(row)
     truth = {row["auditID"]: row for row in _lines(recorded / "truth.jsonl.zst")}
     walk = Walk(reader, configured, Window(), _MINOR, meets_ignored=True)
-    judges: dict[str, Callable[[Met], Sequence[Ruling]]] = {}
+    judges: dict[str, PodJudge] = {}
 
-    def answers(met: Met) -> list[tuple[dict[str, Any], Sequence[Ruling]]]:
-        found = []
+    def answers(met: Met) -> Iterator[tuple[dict[str, Any], Sequence[Ruling]]]:
+        attempt = walk.attempt(met)
         for row in twins.get(met.event.audit_id, ()):
             name = json.dumps(row["labels"], sort_keys=True)
             if name not in judges:
-                judges[name] = walk.judge(Given({}, configured.configuration, given_labels(row["labels"]))).rulings
-            found.append((row, judges[name](met)))
-        return found
+                judges[name] = walk.pod_judge(Given({}, configured.configuration, given_labels(row["labels"])))
+            yield row, judges[name].rulings(met.event, attempt)
 
     told: Counter[str] = Counter()
     wrong = []
-    for _, found in walk.met(answers, []):
-        for row, rulings in found:
+    for met, _ in walk.rulings():
+        for row, rulings in answers(met):
             if any(each.decision == "unknown" for each in rulings):
                 told["unknown"] += 1
             elif rulings[0].why == NOT_REACHED:

@@ -31,7 +31,7 @@ named AS (
     )
     WHERE item.name IS NOT NULL
 )
-SELECT file, hash(its_cluster, resource, coalesce(namespace, ''), its_name) AS object, bit_xor(content) AS digest
+SELECT file, hash(its_cluster, resource, object_place(resource, namespace), its_name) AS object, bit_xor(content) AS digest
 FROM named
 GROUP BY ALL
 ORDER BY ALL

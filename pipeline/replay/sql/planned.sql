@@ -22,15 +22,16 @@ SELECT
         AND (planned.reads_old_object OR NOT is_plain OR contains(request_uri, 'dryRun=')),
         false
     ) AS asks,
-    (hash(events.cluster, events.resource, coalesce(namespace, ''), coalesce(events.name, '')) % $partitions)::INTEGER AS partition,
-    hash(events.cluster, events.resource, coalesce(namespace, ''), object_name(events.name, events.verb, response_object)) AS object_key,
-    hash(events.cluster, events.resource, coalesce(namespace, ''), '/') AS sweep_key,
+    (hash(events.cluster, events.resource, object_place(events.resource, namespace), coalesce(events.name, '')) % $partitions)::INTEGER AS partition,
+    hash(events.cluster, events.resource, object_place(events.resource, namespace), object_name(events.name, events.verb, response_object)) AS object_key,
+    hash(events.cluster, events.resource, object_place(events.resource, namespace), '/') AS sweep_key,
     events.cluster, audit_id, stage, level, coalesce(ts, stage_ts) AS ts, stage_ts, events.verb, request_uri, user_agent,
     user_name, user_uid, user_groups, user_extra, impersonated_user,
     events.api_group, events.api_version, events.resource, events.subresource, namespace, events.name,
     code, status_reason, status_message, annotations, notes, request_object, response_object, flags, review
 FROM events JOIN planned_classes AS planned
-    ON planned.cluster = events.cluster AND planned.api_group = events.api_group AND planned.api_version = events.api_version
+    ON planned.cluster = events.cluster AND planned.api_group = events.api_group
+    AND planned.api_version = coalesce(events.api_version, '')
     AND planned.resource = events.resource AND planned.subresource = coalesce(events.subresource, '') AND planned.verb = events.verb
 WHERE stage = 'ResponseComplete' AND ($since IS NULL OR events.ts >= $since) AND ($until IS NULL OR events.ts < $until)
     AND CASE CASE WHEN is_plain THEN planned.reads_plain ELSE planned.reads_others END

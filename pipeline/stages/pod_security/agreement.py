@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -12,13 +12,12 @@ import msgspec
 
 from queries import LakeReader
 
-from ...request import GroupVersionResource
 from ...runs.window import Window
 from ..kept_agreement import kept_agreement
 from .given import Given
+from .lane import PodRulings
 from .policy import Mode
 from .ruling import NAME, Ruling
-from .subject import NAMESPACES, annotations_of, is_refused
 from .walk import Walk
 
 REFUSED = "refused"
@@ -53,10 +52,10 @@ class Agreement:
         """The disagreements in the order of the log."""
         return [each for _, each in sorted(self.by_time, key=lambda entry: (entry[0], entry[1].audit_id))]
 
-    def count(self, kind: str, resource: str, note: str) -> None:
-        """One more note: `kind` is compared, agreed or unknown."""
-        getattr(self, kind)[note] += 1
-        self.by_resource[resource][kind] += 1
+    def count(self, kind: str, resource: str, note: str, requests: int) -> None:
+        """A note of so many more requests: `kind` is compared, agreed or unknown."""
+        getattr(self, kind)[note] += requests
+        self.by_resource[resource][kind] += requests
 
 
 class _Kept(msgspec.Struct):
@@ -101,42 +100,34 @@ def recorded_agreement(reader: LakeReader, window: Window, minor: int) -> Agreem
 def compare(walk: Walk) -> Agreement:
     """The notes on recorded requests against those that the labels and the configuration of the time give."""
     found = Agreement()
-    for (cluster, audit_id, ts, _), alike in walk.plain():
-        place = cluster, audit_id, alike.subject.namespace
-        # A request that succeeded was not refused, and has no message.
-        _compare(found, ts, place, alike.resource, alike.rulings, alike.subject.notes, _replayed(alike.rulings, ""))
-    for met, rulings in walk.other_rulings():
-        event = met.event
-        recorded = annotations_of(event)
-        if is_refused(event):
-            recorded[REFUSED] = event.message
-        namespace = event.name if (event.resource.group, event.resource.resource) == NAMESPACES else None
-        place = event.cluster, event.audit_id, event.namespace
-        _compare(found, event.ts, place, event.resource, rulings, recorded, _replayed(rulings, event.message, namespace))
+    for part in walk.collected():
+        for rulings, requests in part.counted():
+            assert isinstance(rulings, PodRulings)
+            for note, told in _compare(found, rulings, requests):
+                for place in part.places_of(rulings):
+                    at = Disagreement(place["cluster"], place["audit_id"], rulings.record.subject.namespace, note, *told)
+                    found.by_time.append((place["ts"], at))
     return found
 
 
-def _compare(
-    found: Agreement,
-    ts: datetime,
-    place: tuple[str, str, str],
-    resource: GroupVersionResource,
-    rulings: Sequence[Ruling],
-    recorded: Mapping[str, str],
-    replayed: Mapping[str, str],
-) -> None:
-    """Compare the notes on one request, by its time and place: in the log, and in the replay."""
+def _compare(found: Agreement, rulings: PodRulings, requests: int) -> Iterator[tuple[str, tuple[str | None, str | None]]]:
+    """Compare the notes on so many requests: in the log, and in the replay. Yields those that differ."""
+    resource = rulings.record.resource.resource
+    recorded = dict(rulings.record.told.notes)
+    if rulings.record.told.is_refused:
+        recorded[REFUSED] = rulings.record.message
     if any(each.decision == "unknown" for each in rulings):
         for note in recorded:
-            found.count("unknown", resource.resource, note)
+            found.count("unknown", resource, note, requests)
         return
+    replayed = _replayed(rulings, rulings.record.message, rulings.record.written)
     for note in sorted({*recorded, *replayed}):
         told = recorded.get(note), replayed.get(note)
-        found.count("compared", resource.resource, note)
+        found.count("compared", resource, note, requests)
         if told[0] == told[1]:
-            found.count("agreed", resource.resource, note)
+            found.count("agreed", resource, note, requests)
         else:
-            found.by_time.append((ts, Disagreement(*place, note, *told)))
+            yield note, told
 
 
 def _replayed(rulings: Sequence[Ruling], message: str, namespace: str | None = None) -> dict[str, str]:

@@ -5,9 +5,11 @@ Follows k8s.io/pod-security-admission admission/admission.go (ValidatePod, Valid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any
 
-from ...replay.met import Met
+from ...history.event import Event
+from ...history.reconstruct import Attempt
 from ...request import Unknown
 from ...withheld import holds_placeholder
 from .checks.table import failed_checks
@@ -45,19 +47,19 @@ class Judge:
         self._annotated = annotated
         self._resolved: dict[tuple[tuple[str, str], ...], Resolved] = {}
 
-    def rulings(self, met: Met) -> Sequence[Ruling]:
+    def rulings(self, event: Event, attempt: Attempt) -> Sequence[Ruling]:
         """The rulings on one request, one per mode."""
-        event, subject = met.event, Subject.of(met.event)
+        subject = Subject.of(event)
         resolved = self.resolved(subject)
         modes = Modes(None if isinstance(resolved, Unknown) else resolved, event.namespace, subject.is_pod)
         if why := ignored_by(event):
             return modes.all("nomatch", why)
-        came = reached(met, event.cluster in self._annotated)
+        came = reached(event, attempt, event.cluster in self._annotated)
         if isinstance(came, Unknown):
             return modes.all("unknown", came.reason)
         if not came:
             return modes.all("nomatch", NOT_REACHED)
-        return self._decided(subject, resolved, modes, lambda: self._reader.read(met))
+        return self._decided(subject, resolved, modes, lambda: self._reader.read(event, attempt))
 
     def of_plain(self, subject: Subject, read: Read) -> Sequence[Ruling]:
         """The rulings on a request that succeeded, and whose own record shows its Pod."""
@@ -65,10 +67,19 @@ class Judge:
         modes = Modes(None if isinstance(resolved, Unknown) else resolved, subject.namespace, subject.is_pod)
         return self._decided(subject, resolved, modes, lambda: read)
 
+    def metadata(self, event: Event, attempt: Attempt) -> Mapping[str, Any]:
+        """The metadata of the object in a request; empty where it is not known."""
+        return self._reader.read(event, attempt).metadata
+
     @property
     def reads_user(self) -> bool:
         """Whether the user of a request may decide."""
         return bool(self._configuration.usernames)
+
+    @property
+    def reads_labels(self) -> bool:
+        """Whether the labels of namespaces that the log shows may decide."""
+        return self._labels.are_recorded
 
     @property
     def minor(self) -> int:

@@ -21,6 +21,11 @@ class LabelsInForce:
         self._worlds = Worlds(history)
         self._others = given.everywhere
 
+    @property
+    def are_recorded(self) -> bool:
+        """Whether some of them come from the log."""
+        return self._others is None
+
     def at(self, cluster: str, namespace: str, ts: datetime) -> Evidence[Mapping[str, str]]:
         """The labels that a request received at `ts` met."""
         labels = self._given.labels.get(namespace, self._others)

@@ -1,9 +1,9 @@
-"""What Pod Security reads of plain requests, so that those with equal Pods are judged once."""
+"""What judges requests for Pod Security, and what it reads of plain ones, so that those with equal Pods are judged once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -12,17 +12,23 @@ from ...cel.readset import Reads, ReadSet
 from ...history.event import Event
 from ...history.fit import is_fit
 from ...history.fitness import UNFIT
+from ...history.reconstruct import Attempt
+from ...history.versions import Versions
+from ...history.world import LogHistory
+from ...history.writes import asks_for_dry_run
 from ...request import AdmissionRequest, GroupVersionResource, Known, Object
 from ...requests.lanes import Lane, LaneName
 from ...runs.verdict import Row
 from ...world import World
+from .attempts import attempt_of
 from .checks.app_armor import ANNOTATION as APP_ARMOR
 from .checks.host import HOOKS
 from .checks.pod import Pod
 from .checks.volumes import ALLOWED
 from .judging import Judge
-from .reading import Read, read_plain
-from .ruling import Ruling, row_of
+from .namespaces import NamespaceJudge
+from .reading import read_plain
+from .ruling import UNREAD, Ruling, row_of
 from .subject import NAMESPACES, PODS, RESOURCES, Subject, Told, own_notes, template_of, template_path
 
 _encode = msgspec.json.Encoder().encode
@@ -35,28 +41,54 @@ _PODS_MAX = 50_000
 _OF_OWNER = ("kind", "name", "controller")
 
 
-class PodRulings(list[Row]):
-    """The rows of all requests that are alike, with the rulings behind them and what these were made from."""
+class Record(NamedTuple):
+    """What reports read of a recorded request, apart from the rulings.
 
-    def __init__(
-        self, rows: Sequence[Row], rulings: Sequence[Ruling], subject: Subject, read: Read, resource: GroupVersionResource
-    ) -> None:
-        super().__init__(rows)
-        self.rulings, self.subject, self.read, self.resource = rulings, subject, read, resource
+    `metadata` is that of its object; `message` that of the answer, and `told` what else this says. `written` is the name of a
+    namespace that the request wrote.
+    """
+
+    subject: Subject
+    resource: GroupVersionResource
+    told: Told
+    metadata: Mapping[str, Any]
+    message: str = ""
+    is_dry_run: bool = False
+    written: str | None = None
+
+
+class PodRulings(list[Ruling]):
+    """The rulings on a request, or on all that are alike, with its record or that of one of them."""
+
+    def __init__(self, rulings: Sequence[Ruling], record: Record) -> None:
+        super().__init__(rulings)
+        self.record = record
 
 
 class PodJudge:
-    """See RecordJudge: it judges the creation of Pods, and writes of controllers."""
+    """See AttemptJudge: it judges writes of Pods, controllers and namespaces."""
 
-    def __init__(self, judge: Judge, is_about: Callable[[str], bool], *, with_owners: bool = False) -> None:
-        """`is_about`: whether a user asks about a namespace.
+    def __init__(
+        self,
+        judge: Judge,
+        of_namespaces: NamespaceJudge,
+        history: LogHistory,
+        with_pods: Callable[[], LogHistory],
+        is_about: Callable[[str], bool],
+        *,
+        with_owners: bool = False,
+        with_rows: bool = True,
+    ) -> None:
+        """`with_pods` gives a history that also has all Pods. `is_about`: whether a user asks about a namespace.
 
-        `with_owners`: the owner of an object decides, too, or its name where it has none; and no rows are made.
+        `with_owners`: the owner of an object decides, too, or its name where it has none. Without rows, verdicts are PodRulings.
         """
-        self._judge = judge
+        self._judge, self._of_namespaces = judge, of_namespaces
+        self._history, self._with_pods = history, with_pods
         self._is_about = is_about
         self._pods: dict[bytes, Pod] = {}
-        self._with_owners = with_owners
+        self._sets: dict[str, Sequence[Row]] = {}
+        self._with_owners, self._with_rows = with_owners, with_rows
 
     def lane(self, name: LaneName) -> Lane | None:
         """See RecordJudge. An update of a Pod counts by what it changes, so that it needs the Pod before."""
@@ -65,10 +97,11 @@ class PodJudge:
             return None
         if name.verb not in ("create", "update", "patch"):
             return None
-        return _PodLane(name, ReadSet(self._reads(*place)), is_pod=place == PODS)
+        return _PodLane(name, ReadSet(self._reads(*place)), is_pod=place == PODS, reads_world=self._judge.reads_labels)
 
     def _reads(self, group: str, resource: str) -> Reads:
         root = Reads()
+        root.at("request").at("dryRun")
         if self._judge.reads_user:
             root.at("request").at("userInfo").at("username")
         seen = root.at("object")
@@ -94,7 +127,7 @@ class PodJudge:
 
     def answer_alike(
         self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, row: Mapping[str, Any]
-    ) -> PodRulings | None:
+    ) -> Sequence[Any] | None:
         """See RecordJudge. It leaves a body of an odd type to the walk over single requests, which names the fault."""
         value = request.object.value if isinstance(request.object, Known) else None
         if value is None or not is_fit(value):
@@ -109,9 +142,44 @@ class PodJudge:
         except UNFIT:
             return None
         told = Told(row["code"], notes, False)
-        is_asked = self._is_about(request.namespace)
-        rows = [] if self._with_owners else [row_of(each, told, is_asked=is_asked) for each in rulings]
-        return PodRulings(rows, rulings, subject, read, request.resource)
+        record = Record(subject, request.resource, told, read.metadata, is_dry_run=request.dry_run is True)
+        return self._verdicts(rulings, record)
+
+    def attempt(self, event: Event, versions: Versions) -> Attempt:
+        """See AttemptJudge."""
+        return attempt_of(event, versions, self._history, self._with_pods)
+
+    def rulings(self, event: Event, attempt: Attempt) -> Sequence[Ruling]:
+        """The rulings on one request, whether or not it came to the plugin."""
+        judge = self._of_namespaces if event.resource.resource == NAMESPACES[1] else self._judge
+        return judge.rulings(event, attempt)
+
+    def answer_attempt(self, attempt: Attempt, event: Event) -> Sequence[Any]:
+        """See AttemptJudge."""
+        rulings = self.rulings(event, attempt)
+        return self._verdicts(rulings, self._record(event, attempt))
+
+    def unread(self, event: Event) -> Sequence[Any]:
+        """See AttemptJudge."""
+        return self._verdicts(UNREAD, self._record(event, None))
+
+    def _record(self, event: Event, attempt: Attempt | None) -> Record:
+        metadata: Mapping[str, Any] = {}
+        if self._with_owners and attempt is not None:
+            found = self._judge.metadata(event, attempt)
+            metadata = found if found.get("name") else {**found, "name": event.name}
+        tried = attempt.requests if attempt is not None else None
+        is_dry_run = tried[-1].dry_run if isinstance(tried, list) else asks_for_dry_run(event)
+        written = event.name if (event.resource.group, event.resource.resource) == NAMESPACES else None
+        return Record(Subject.of(event), event.resource, Told.of(event), metadata, event.message, is_dry_run is True, written)
+
+    def _verdicts(self, rulings: Sequence[Ruling], record: Record) -> Sequence[Any]:
+        if not self._with_rows:
+            return PodRulings(rulings, record)
+        is_asked = self._is_about(record.subject.namespace)
+        rows = [row_of(each, record.told, is_asked=is_asked) for each in rulings]
+        # Requests that are not alike may have equal rows.
+        return self._sets.setdefault(repr(rows), rows)
 
     def _same(self, pod: Pod) -> Pod:
         """An equal Pod that was met before: objects of many names and owners have it, and it is checked once."""
@@ -120,14 +188,14 @@ class PodJudge:
         return self._pods.setdefault(_encode([pod.annotations, pod.spec]), pod)
 
     def answer(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser, event: Event) -> Sequence[Row]:
-        """See RecordJudge: single requests are met with their history."""
+        """See AttemptJudge: `answer_attempt` answers single requests."""
         raise NotImplementedError
 
-    def has_failed(self, verdicts: Sequence[Row]) -> bool:
+    def has_failed(self, verdicts: Sequence[Any]) -> bool:
         """See RecordJudge."""
         return False
 
-    def is_open(self, verdicts: Sequence[Row]) -> bool:
+    def is_open(self, verdicts: Sequence[Any]) -> bool:
         """See RecordJudge."""
         return any(each.decision == "unknown" for each in verdicts)
 
@@ -135,23 +203,25 @@ class PodJudge:
 class _PodLane(Lane):
     """A lane that leaves out what no check objects to, and what differs from Pod to Pod: volumes of allowed types, say."""
 
-    def __init__(self, name: LaneName, reads: ReadSet, *, is_pod: bool) -> None:
+    narrows = True
+
+    def __init__(self, name: LaneName, reads: ReadSet, *, is_pod: bool, reads_world: bool) -> None:
         super().__init__(name, reads, False, ("annotations",))
         self._is_pod = is_pod
+        self.reads_world = reads_world
 
-    def value(self, response: str) -> Object | None:
+    def narrowed(self, value: Object) -> Object:
         """See Lane."""
-        found = super().value(response)
-        try:
-            if found is not None and (template := template_of(self._resource, found)) is not None:
-                _cut(template)
-            # Nobody is owned by a Pod, so that its name says no more than its owner does.
-            if found is not None and self._is_pod and any(map(_is_controller, found["metadata"].get("ownerReferences") or ())):
-                found["metadata"].pop("name", None)
-                found["metadata"].pop("generateName", None)
-        except UNFIT:
-            return None
-        return found
+        if (template := template_of(self._resource, value)) is not None:
+            _cut(template)
+        if not self.names(value):
+            value["metadata"].pop("name", None)
+            value["metadata"].pop("generateName", None)
+        return value
+
+    def names(self, value: Object) -> bool:
+        """See Lane. Nobody is owned by a Pod, so that its name says no more than its owner does."""
+        return not self._is_pod or not any(map(_is_controller, value["metadata"].get("ownerReferences") or ()))
 
 
 def _is_controller(owner: Object) -> bool:

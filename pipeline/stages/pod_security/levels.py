@@ -6,10 +6,9 @@ Recorded Pods and templates are judged at both levels in one walk, and so are th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from typing import Any, NamedTuple
 
 from queries import LakeReader
@@ -17,8 +16,6 @@ from queries import LakeReader
 from ...history.event import decode_json
 from ...history.kinds import by_resource
 from ...history.world import NAMESPACES
-from ...history.writes import asks_for_dry_run
-from ...replay.met import Met
 from ...replay.past import snapshot_rows
 from ...request import GroupVersionResource, Unknown
 from ...runs.window import Window
@@ -29,9 +26,8 @@ from .given import Given
 from .lane import PodRulings
 from .policy import LATEST, PREFIX, LevelVersion, Mode, resolve
 from .reading import pod_of
-from .ruling import Ruling
 from .subject import NAMESPACES as NAMESPACE
-from .subject import RESOURCES, Subject, template_of
+from .subject import RESOURCES, template_of
 from .walk import Walk
 
 LEVELS = (Level.BASELINE, Level.RESTRICTED)
@@ -111,7 +107,6 @@ class NamespaceLevel(NamedTuple):
         }
 
 
-_UNJUDGED: Sequence[Ruling] = ()
 _Place = tuple[str, str]
 
 
@@ -132,59 +127,33 @@ class _Seen:
 def levels_of(reader: LakeReader, configuration: Configuration | None, window: Window, minor: int) -> list[NamespaceLevel]:
     """The namespaces of each cluster that exist at the end, by name. It leaves tables in the connection of the reader."""
     walk = Walk(reader, Given({}, configuration), window, minor)
-    judge = walk.judge(Given({}, configuration, _TRIED))
     seen: dict[_Place, _Seen] = {}
     owners: dict[tuple[str, str, str], str] = {}
-
-    def judged(met: Met) -> Sequence[Ruling]:
-        return _UNJUDGED if met.event.resource.resource == NAMESPACE[1] else judge.rulings(met)
-
-    for _, alike in walk.plain(judge, with_owners=True):
-        subject = alike.subject
-        found = seen.setdefault((subject.cluster, subject.namespace), _Seen())
-        _count(found, subject, alike.rulings, alike.resource, partial(_read_of, alike), owners)
-    for met, rulings in walk.others(judged, _UNJUDGED):
-        if rulings:
-            event = met.event
-            found = seen.setdefault((event.cluster, event.namespace), _Seen())
-            # Nothing comes of a dry run, and of what was refused anyway.
-            if event.code >= 400 or asks_for_dry_run(event) is True:
-                found.counts["refused"] += 1
-            else:
-                _count(found, Subject.of(event), rulings, event.resource, partial(_metadata_of, walk, met), owners)
+    for part in walk.collected(Given({}, configuration, _TRIED), with_owners=True):
+        for rulings, requests in part.counted():
+            assert isinstance(rulings, PodRulings)
+            subject = rulings.record.subject
+            _count(seen.setdefault((subject.cluster, subject.namespace), _Seen()), rulings, requests, owners)
     _add_existing(reader, window, walk.configuration, minor, seen, owners)
     return sorted(_answers(reader, walk, walk.configuration, seen, owners))
 
 
-def _read_of(alike: PodRulings) -> Mapping[str, Any]:
-    return alike.read.metadata
-
-
-def _metadata_of(walk: Walk, met: Met) -> Mapping[str, Any]:
-    """The metadata of the object in a request, with the name of the request where it has none."""
-    found = walk.pods.read(met).metadata
-    return found if found.get("name") else {**found, "name": met.event.name}
-
-
-def _count(
-    seen: _Seen,
-    subject: Subject,
-    rulings: Sequence[Ruling],
-    resource: GroupVersionResource,
-    metadata: Callable[[], Mapping[str, Any]],
-    owners: dict[tuple[str, str, str], str],
-) -> None:
+def _count(seen: _Seen, rulings: PodRulings, requests: int, owners: dict[tuple[str, str, str], str]) -> None:
+    """Count so many requests with these rulings. Nothing comes of a dry run, and of what was refused anyway."""
     by_mode = {each.mode: each for each in rulings}
-    told = by_mode[Mode.WARN]
-    if told.decision == "unknown":
-        seen.counts["unknown"] += 1
+    record, told = rulings.record, by_mode[Mode.WARN]
+    if record.told.code >= 400 or record.is_dry_run:
+        seen.counts["refused"] += requests
+    elif told.decision == "unknown":
+        seen.counts["unknown"] += requests
     elif told.decision == "nomatch":
-        seen.counts["exempt"] += told.why.startswith("exempt")
+        seen.counts["exempt"] += requests if told.why.startswith("exempt") else 0
     else:
-        seen.counts["requests"] += 1
-        workload = _workload(subject.cluster, subject.namespace, _kind(resource), metadata(), owners)
+        seen.counts["requests"] += requests
+        place = record.subject.cluster, record.subject.namespace
+        workload = _workload(*place, _kind(record.resource), record.metadata, owners)
         for level, mode in _MODE_OF.items():
-            seen.add(level, workload, by_mode[mode].failed, 1, 0)
+            seen.add(level, workload, by_mode[mode].failed, requests, 0)
 
 
 def _add_existing(

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...history.event import Event
-from ...history.outcome import Admission
-from ...history.reconstruct import NotReplayed, attempted_requests
+from ...history.reconstruct import Attempt, NotReplayed
 from ...history.world import LogHistory
-from ...replay.met import Met
-from ...request import AdmissionRequest, Evidence, Known, Object, Operation, Unknown
+from ...request import Evidence, Known, Object, Operation, Unknown
 from .checks.table import Level
 from .configuration import Configuration
 from .existing import existing_pods
@@ -30,27 +28,24 @@ class NamespaceJudge:
     `with_pods` gives a history that also has all Pods; it is asked only where a policy became stricter.
     """
 
-    def __init__(self, history: LogHistory, with_pods: Callable[[], LogHistory], configuration: Configuration, minor: int) -> None:
-        self._history = history
+    def __init__(self, with_pods: Callable[[], LogHistory], configuration: Configuration, minor: int) -> None:
         self._with_pods = with_pods
         self._configuration = configuration
         self._minor = minor
 
-    def rulings(self, met: Met) -> Sequence[Ruling]:
+    def rulings(self, event: Event, attempt: Attempt) -> Sequence[Ruling]:
         """The rulings on one request: `enforce` on its labels, `warn` on what would become of the namespace."""
-        event = met.event
         modes = Modes(None, event.name, True)
         if why := ignored_by(event):
             return modes.all("nomatch", why)
-        came = reached(met, False)
+        came = reached(event, attempt, False)
         if isinstance(came, Unknown):
             return modes.all("unknown", came.reason)
         if not came:
             return modes.all("nomatch", NOT_REACHED)
-        requests = self._requests(met)
-        if isinstance(requests, NotReplayed):
-            return modes.all("unknown", requests.reason)
-        request = requests[-1]
+        if isinstance(attempt.requests, NotReplayed):
+            return modes.all("unknown", attempt.requests.reason)
+        request = attempt.requests[-1]
         new = self._resolved(request.object)
         old = None if request.operation is Operation.CREATE else self._resolved(request.old_object)
         if isinstance(new, Unknown):
@@ -59,11 +54,6 @@ class NamespaceJudge:
             return modes.all("unknown", old.reason)
         name = request.name.value if isinstance(request.name, Known) else event.name
         return self._of_labels(event, name, request.object, new, old)
-
-    def _requests(self, met: Met) -> Sequence[AdmissionRequest] | NotReplayed:
-        if met.unfit:
-            return NotReplayed(met.unfit, Admission.UNKNOWN)
-        return attempted_requests(met.event, self._history.versions, self._history)
 
     def _resolved(self, found: Evidence[Object | None]) -> Resolved | Unknown:
         return found if isinstance(found, Unknown) else resolve(_labels_of(found.value), self._configuration.defaults)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Container, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ...history.event import Event, decode_json
-from ...history.intended import may_apply
-from ...history.reconstruct import NotReplayed, attempted_requests
-from ...history.webhook_changes import with_webhook_patches
-from ...history.world import LogHistory
-from ...replay.met import Met
+from ...history.event import Event
+from ...history.reconstruct import Attempt, NotReplayed
 from ...request import AdmissionRequest, Evidence, Grade, GroupVersionResource, Known, Object, Operation, Unknown
 from .checks.pod import Pod
 from .created import as_met
@@ -39,29 +35,23 @@ class Read(NamedTuple):
 class PodReader:
     """Reads recorded requests, and remembers the last one."""
 
-    def __init__(self, with_pods: Callable[[], LogHistory], minor: int, annotated: Container[str]) -> None:
-        """`with_pods` gives a history that also has all Pods; it is asked only where a list of these tells more.
-
-        `annotated` are clusters whose log has annotations of the plugin.
-        """
-        self._with_pods = with_pods
+    def __init__(self, minor: int, annotated: Container[str]) -> None:
+        """`annotated` are clusters whose log has annotations of the plugin."""
         self._minor = minor
         self._annotated = annotated
-        self._last: tuple[Met, Read] | None = None
+        self._last: tuple[Attempt, Read] | None = None
 
-    def read(self, met: Met) -> Read:
+    def read(self, event: Event, attempt: Attempt) -> Read:
         """The Pod of a request on a Pod or a controller."""
-        if self._last is None or self._last[0] is not met:
-            self._last = met, self._read(met)
+        if self._last is None or self._last[0] is not attempt:
+            self._last = attempt, self._read(event, attempt)
         return self._last[1]
 
-    def _read(self, met: Met) -> Read:
-        event = met.event
-        requests = self._requests(met)
-        if isinstance(requests, NotReplayed):
-            return Read(unread=requests.reason)
-        request = requests[-1]
-        new = _met_object(request, event)
+    def _read(self, event: Event, attempt: Attempt) -> Read:
+        if isinstance(attempt.requests, NotReplayed):
+            return Read(unread=attempt.requests.reason)
+        request = attempt.requests[-1]
+        new = request.object
         is_update = is_pod(event) and request.operation is Operation.UPDATE
         counts = self._counts(request, new, event) if is_update else True
         if counts is False:
@@ -76,13 +66,6 @@ class PodReader:
             template = as_met(template, self._minor, not is_update)
         doubt = counts.reason if isinstance(counts, Unknown) else ""
         return Read(pod_of(template), value.get("metadata") or {}, new.grade, doubt)
-
-    def _requests(self, met: Met) -> Sequence[AdmissionRequest] | NotReplayed:
-        found = met.requests()
-        if not isinstance(found, NotReplayed) or met.unfit or not may_apply(met.event):
-            return found
-        # Only a list of all Pods tells whether an apply was to create its Pod.
-        return attempted_requests(met.event, met.versions, self._with_pods())
 
     def _counts(self, request: AdmissionRequest, new: Evidence[Object | None], event: Event) -> bool | Unknown:
         """Whether an update of a Pod is judged. What the plugin noted of it tells, too."""
@@ -111,11 +94,3 @@ def read_plain(resource: GroupVersionResource, value: Object, minor: int) -> Rea
 def pod_of(template: Object) -> Pod:
     """What the checks read of a Pod or a template."""
     return Pod((template.get("metadata") or {}).get("annotations") or {}, template.get("spec") or {})
-
-
-def _met_object(request: AdmissionRequest, event: Event) -> Evidence[Object | None]:
-    """The object of a request. Of an apply that was to create, no more than the client's object is known, and it is enough."""
-    if isinstance(request.object, Known) or request.operation is not Operation.CREATE or event.request_raw is None:
-        return request.object
-    found = with_webhook_patches(decode_json(event.request_raw), event.annotations)
-    return found if isinstance(found, Unknown) else Known(found, "requestObject", Grade.INFERRED)

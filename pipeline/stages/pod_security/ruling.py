@@ -36,6 +36,10 @@ class Ruling(NamedTuple):
     failed: tuple[Failed, ...] = ()
 
 
+# The rulings on a request whose body nests too deep.
+UNREAD = [Ruling(mode, None, "unknown", why="the request could not be read") for mode in Mode]
+
+
 def place_of(mode: Mode, resolved: Resolved, namespace: str) -> str:
     """Where the policy of a mode is written: a label of the namespace, or a default of the configuration."""
     if mode in resolved.labelled:

@@ -3,33 +3,48 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from queries import LakeReader
 
+from ...history.world import LogHistory
 from ...manifests.documents import Document
 from ...runs.executors import Executor
 from ...runs.plan import PlannedRule
 from ...runs.running import Doubts
-from ...runs.verdicts import JudgedPass
-from ...runs.window import Window, stretches
+from ..by_records import AttemptsPlan, AttemptsStage
 from ..first import doubts_of
-from ..grouped import GroupedPlan, GroupedStage, Judging
+from ..grouped import GroupedPlan
 from ..stage import Asked
 from .given import KINDS, Given, given_of
+from .lane import PodJudge
 from .policy import MODES, resolve
 from .readiness import PodSecurityReadiness
-from .ruling import NAME, row_of
-from .subject import Told
-from .walk import Walk
-
-# A part with fewer requests is not worth its reading of their history.
-_REQUESTS_MIN = 10_000
+from .ruling import NAME
+from .walk import Walk, kept_attempts
 
 
-class PodSecurity(GroupedStage[Given]):
+@dataclass(frozen=True, kw_only=True)
+class PodsPlan(AttemptsPlan[Given]):
+    """The plan of one run of Pod Security."""
+
+    FORMAT = 9
+
+    def judge(self, reader: LakeReader) -> tuple[LogHistory, PodJudge]:
+        """See RecordsPlan."""
+        walk = Walk(reader, self.rules, self.window, self.kubernetes_version[1])
+        return walk.history, walk.pod_judge(self.rules)
+
+    @property
+    def keeps(self) -> Sequence[str]:
+        """See RecordsPlan."""
+        return kept_attempts()
+
+
+class PodSecurity(AttemptsStage[Given]):
     """See stage.Stage. Labels in force come from the log unless manifests give them."""
 
     name = NAME
@@ -45,17 +60,18 @@ class PodSecurity(GroupedStage[Given]):
         return False
 
     def describe(self, rules: Given) -> Any:
-        """See GroupedStage."""
+        """See PlannedStage."""
         return rules.described()
 
-    def plan(self, reader: LakeReader, rules: Given, asked: Asked) -> GroupedPlan[Given]:
+    def plan(self, reader: LakeReader, rules: Given, asked: Asked) -> PodsPlan:
         """See stage.Stage: with all replaced, namespaces without labels here have none."""
         if asked.replaces_all and rules.everywhere is None:
             rules = dataclasses.replace(rules, everywhere={})
-        return super().plan(reader, rules, asked)
+        walk = Walk(reader, rules, asked.window, asked.kubernetes_version[1])
+        return PodsPlan(**self.planned(reader, rules, asked), classes=walk.classes)
 
     def groups(self, reader: LakeReader, rules: Given, asked: Asked) -> tuple[Sequence[PlannedRule], int, Mapping[str, int]]:
-        """See GroupedStage."""
+        """See PlannedStage."""
         walk = Walk(reader, rules, asked.window, asked.kubernetes_version[1])
         asked_about = rules.labels.values() if rules.labels and rules.everywhere is None else walk.labels.every()
         policies = [resolve(labels, walk.configuration.defaults).policy for labels in asked_about]
@@ -63,31 +79,5 @@ class PodSecurity(GroupedStage[Given]):
         return [PlannedRule(policy, mode, (), walk.requests) for policy, mode in found], walk.requests, walk.excluded
 
     def doubts(self, plan: GroupedPlan[Given], lake: Path, workers: int, executor: Executor | None) -> Doubts | None:
-        """See GroupedStage: Pods that mutating policies given with the labels change first."""
+        """See PlannedStage: Pods that mutating policies given with the labels change first."""
         return doubts_of(plan.rules.mutating, plan, lake, workers, executor)
-
-    def judging(self, reader: LakeReader, plan: GroupedPlan[Given]) -> Judging:
-        """See GroupedStage."""
-        return _Writes(reader, plan)
-
-
-class _Writes(Judging):
-    """See Judging. Requests with equal Pods are judged once, where their own record is enough."""
-
-    def __init__(self, reader: LakeReader, plan: GroupedPlan[Given]) -> None:
-        self._reader, self._plan = reader, plan
-        self._walk = Walk(reader, plan.rules, plan.window, plan.kubernetes_version[1])
-
-    def stretches(self) -> Sequence[Window]:
-        """See Judging."""
-        return stretches(self._reader, self._walk.window, self._plan.parts(self._walk.requests, _REQUESTS_MIN))
-
-    def records(self, stretch: Window) -> Iterator[JudgedPass]:
-        """See Judging."""
-        for place, alike in self._walk.plain(share=stretch):
-            yield (*place, 0), alike
-        for found, rulings in self._walk.other_rulings(stretch):
-            event, told = found.event, Told.of(found.event)
-            is_asked = self._plan.rules.is_about(event.namespace)
-            rows = [row_of(each, told, is_asked=is_asked) for each in rulings]
-            yield (event.cluster, event.audit_id, event.ts, event.stage_ts, 0), rows

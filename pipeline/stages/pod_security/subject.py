@@ -13,8 +13,7 @@ from queries.reach import Answer
 
 from ...history.event import Event
 from ...history.outcome import reach_of_event
-from ...history.reconstruct import met_newer_version
-from ...replay.met import Met
+from ...history.reconstruct import NEWER_VERSION, Attempt
 from ...request import GroupVersionResource, Object, Unknown
 from ...requests.classes import RequestClass
 from .policy import PREFIX, PRIVILEGED
@@ -112,18 +111,17 @@ def is_refused(event: Event) -> bool:
     return event.code == 403 and REFUSED_POD in event.message
 
 
-def reached(met: Met, is_annotated: bool) -> bool | Unknown:
+def reached(event: Event, attempt: Attempt, is_annotated: bool) -> bool | Unknown:
     """Whether a request came to the plugin.
 
     `is_annotated`: the log shows annotations of the plugin, so that a Pod without any was not judged.
     """
-    event = met.event
     if event.succeeded or is_refused(event) or annotations_of(event):
         return True
     reach = reach_of_event(event)
     if reach.at("plugins") is Answer.ADMITTED:
         return True
-    is_stale = event.code == 409 and event.verb == "update" and not met.unfit and met_newer_version(event, met.versions)
+    is_stale = attempt.stopped is not None and attempt.stopped.reason == NEWER_VERSION
     if is_stale or reach.at("plugins") is Answer.NOT_REACHED or (is_annotated and is_pod(event)):
         return False
     return Unknown(f"whether it came to Pod Security: {reach.why}")

@@ -1,40 +1,63 @@
-"""Walks the recorded requests that Pod Security is asked about, in the order of arrival."""
+"""The recorded requests that Pod Security is asked about, and what judges them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from queries import LakeReader
 
 from ...admission.policies.model import ParamKind
-from ...authorization import RecordedRbac
+from ...history.outcome import Admission
+from ...history.reconstruct import Attempt, NotReplayed
 from ...history.world import LogHistory
-from ...replay.met import Met, choose, met
+from ...replay.collecting import Found, collect
+from ...replay.met import Met, met
 from ...replay.past import load_history
-from ...replay.plain import Place, plain
-from ...replay.worlds import Worlds
-from ...requests.classes import ADMISSION, Requests
+from ...requests.classes import ADMISSION, RequestClass, Requests
+from ...requests.plan import RecordsPlan
+from ...runs.apart import code_name
 from ...runs.window import Window
+from .attempts import attempt_of
 from .given import Given
 from .judging import Judge
 from .labels import LabelsInForce
-from .lane import PodJudge, PodRulings
-from .modes import Modes
+from .lane import PodJudge
 from .namespaces import NamespaceJudge
 from .noted import noted_configuration
 from .reading import PodReader
-from .ruling import Ruling
-from .subject import NAMESPACES, concerns, ignored_by
+from .ruling import NAME, UNREAD, Ruling
+from .subject import NAMESPACES, PODS, concerns, ignored_by
 
-T = TypeVar("T")
 _POD = ParamKind("v1", "Pod")
-_UNREAD: Sequence[Ruling] = Modes(None, "", True).all("unknown", "the request could not be read")
 _ANNOTATED = """
     SELECT cluster FROM events
     WHERE list_contains(map_keys(annotations), 'pod-security.kubernetes.io/enforce-policy')
     GROUP BY cluster
 """
+
+
+def kept_attempts() -> Sequence[str]:
+    """See RecordsPlan.keeps: the attempts as this stage reads them."""
+    return f"attempts-{NAME}", code_name()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Looking(RecordsPlan):
+    """A plan whose verdicts this process looks at: they become no run."""
+
+    FORMAT = 1
+
+    judged: tuple[LogHistory, PodJudge] = field(compare=False, repr=False)
+
+    def judge(self, reader: LakeReader) -> tuple[LogHistory, PodJudge]:
+        """See RecordsPlan."""
+        return self.judged
+
+    @property
+    def keeps(self) -> Sequence[str]:
+        """See RecordsPlan."""
+        return kept_attempts()
 
 
 class Walk:
@@ -46,7 +69,7 @@ class Walk:
         self._past: LogHistory | None = None
         self.window = window
         self.history = load_history(reader, (), window)
-        self._given, self._worlds, self._rbac = given, Worlds(self.history), RecordedRbac(self.history, {})
+        self._given = given
         self.labels = LabelsInForce(given, self.history)
         self.configuration = given.configuration or noted_configuration(reader, LabelsInForce(Given({}), self.history), window)
         every = Requests.of(reader, ADMISSION, window)
@@ -58,57 +81,59 @@ class Walk:
                 self.excluded[why] = self.excluded.get(why, 0) + item.requests
         self._annotated = frozenset(cluster for (cluster,) in reader.sql(_ANNOTATED).fetchall())
         self._minor = minor
-        self.pods = PodReader(self._with_pods, minor, self._annotated)
-        self._judge = self.judge(given)
-        self._of_namespaces = NamespaceJudge(self.history, self._with_pods, self.configuration, minor)
+        self._pods = PodReader(minor, self._annotated)
+        self._of_namespaces = NamespaceJudge(self._with_pods, self.configuration, minor)
 
     @property
     def requests(self) -> int:
         """How many requests Pod Security is asked about."""
         return self._requests.count
 
-    def rulings(self, share: Window | None = None) -> Iterator[tuple[Met, Sequence[Ruling]]]:
-        """The rulings on each request of a share."""
-        return self.met(self._rulings, _UNREAD, share)
+    @property
+    def classes(self) -> tuple[RequestClass, ...]:
+        """The classes of these. An update of a Pod or a namespace is compared with the object before."""
+        return tuple(
+            replace(item, reads_old_object=(item.api_group, item.resource) in (PODS, NAMESPACES)) for item in self._requests.classes
+        )
 
-    def met(self, judge: Callable[[Met], T], unread: T, share: Window | None = None) -> Iterator[tuple[Met, T]]:
-        """What a judge says of each request of a share; `unread` of one that is nested too deep."""
-        return met(self._requests, self._reader, self.history, judge, unread, share=share)
+    def rulings(self) -> Iterator[tuple[Met, Sequence[Ruling]]]:
+        """The rulings on each request, in the order of arrival. Each is met by itself: for few requests."""
+        judge = self.pod_judge(self._given)
+        return met(self._requests, self._reader, self.history, lambda each: judge.rulings(each.event, self.attempt(each)), UNREAD)
 
-    def plain(
-        self, judge: Judge | None = None, share: Window | None = None, *, with_owners: bool = False
-    ) -> Iterator[tuple[Place, PodRulings]]:
-        """The requests of a share that their own record decides, with the rulings; those with equal Pods have the same.
+    def attempt(self, each: Met) -> Attempt:
+        """What a request that was met by itself was."""
+        if each.unfit:
+            return Attempt(NotReplayed(each.unfit, Admission.UNKNOWN), None)
+        return attempt_of(each.event, each.versions, self.history, self._with_pods)
 
-        `others` has the rest, once this came to its end.
-        """
-        of_pods = PodJudge(judge or self._judge, self._given.is_about, with_owners=with_owners)
-        choose(self._requests, self._reader, share)
-        for place, found in plain(self._requests, self._reader, of_pods, self._worlds, self._rbac, share):
-            assert isinstance(found, PodRulings)
-            yield place, found
-
-    def others(self, judge: Callable[[Met], T], unread: T, share: Window | None = None) -> Iterator[tuple[Met, T]]:
-        """As `met`, of the requests that `plain` left."""
-        return met(self._requests, self._reader, self.history, judge, unread, share=share, is_chosen=True)
-
-    def other_rulings(self, share: Window | None = None) -> Iterator[tuple[Met, Sequence[Ruling]]]:
-        """The rulings on each request that `plain` left."""
-        return self.others(self._rulings, _UNREAD, share)
-
-    def judge(self, given: Given) -> Judge:
-        """The judge of Pods and controllers under other labels or another configuration."""
+    def pod_judge(self, given: Given, **how: bool) -> PodJudge:
+        """What judges all requests under some labels and some configuration. `how`: see PodJudge."""
         labels = LabelsInForce(given, self.history)
-        is_given = given.configuration is not None
         known = given.configuration or self.configuration
-        return Judge(labels, self.pods, known, self._minor, self._annotated, is_given=is_given)
+        judge = Judge(labels, self._pods, known, self._minor, self._annotated, is_given=given.configuration is not None)
+        return PodJudge(judge, self._of_namespaces, self.history, self._with_pods, given.is_about, **how)
+
+    def collected(self, given: Given | None = None, *, with_owners: bool = False) -> list[Found]:
+        """The rulings on all requests, as PodRulings, under some labels or those of the walk. With owners, namespaces lack."""
+        classes = tuple(each for each in self.classes if not with_owners or each.resource != NAMESPACES[1])
+
+        judge = self.pod_judge(given or self._given, with_owners=with_owners, with_rows=False)
+        plan = _Looking(
+            stage=NAME,
+            kubernetes_version=(1, self._minor),
+            window=self.window,
+            lake_digest="",
+            requests=sum(each.requests for each in classes),
+            bindings=(),
+            classes=classes,
+            files=self._reader.files,
+            judged=(self.history, judge),
+        )
+        return collect(plan, self._reader)
 
     def _with_pods(self) -> LogHistory:
         if self._past is None:
             with self._reader.session() as past:
                 self._past = load_history(past, (_POD,), self.window)
         return self._past
-
-    def _rulings(self, found: Met) -> Sequence[Ruling]:
-        is_namespace = found.event.resource.resource == NAMESPACES[1]
-        return self._of_namespaces.rulings(found) if is_namespace else self._judge.rulings(found)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.manifests.files import manifests_of, texts_of
+from pipeline.requests.plan import RecordsPlan
 from pipeline.runs import RunKind
 from pipeline.stages.registry import stage_of
 from pipeline.stages.stage import Asked
@@ -54,8 +55,8 @@ def _run(asked: Mapping[str, Any]) -> None:
 
 
 def cut(plan: Any, part_events: int) -> Any:
-    """A plan in small parts: policies by the number of events, the other stages by that of requests."""
-    if plan.stage == "validating":
+    """A plan in small parts: those that judge by records by the number of events, the others by that of requests."""
+    if isinstance(plan, RecordsPlan):
         return dataclasses.replace(plan, part_events=part_events)
     return dataclasses.replace(plan, part_requests=REQUESTS)
 

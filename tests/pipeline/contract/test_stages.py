@@ -128,11 +128,28 @@ def test_odd_requests_end_no_run_and_change_no_verdict_on_others(name: str, with
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_after_later_events_is_that_of_a_new_lake(name: str, own: Path, with_odd: Path) -> None:
     made(name, own)
-    file = own.parent / "odd.jsonl"
-    file.write_bytes(b"\n".join(odd_lines()) + b"\n")
-    with closing(Lake.open(own)) as found:
-        ingest_files(found, [file], "demo", 1.0)
+    take_odd_lines(own)
     assert made(name, own).table.equals(made(name, with_odd).table)
+
+
+@pytest.mark.parametrize("name", having("reads again only what is new"))
+def test_a_run_after_later_events_takes_over_what_an_earlier_one_read(name: str, own: Path) -> None:
+    made(name, own)
+    take_odd_lines(own)
+    parts: set[str] = set()
+
+    def look(done: int, planned: int) -> None:
+        parts.update(part.name.partition("-")[0] for run in RunStore(own).every() for part in run.parts.glob("*"))
+
+    made(name, own, progress=look)
+    assert "kept" in parts
+
+
+def take_odd_lines(lake: Path) -> None:
+    file = lake.parent / "odd.jsonl"
+    file.write_bytes(b"\n".join(odd_lines()) + b"\n")
+    with closing(Lake.open(lake)) as found:
+        ingest_files(found, [file], "demo", 1.0)
 
 
 @pytest.mark.parametrize("name", having("takes its rules from the log at a moment"))

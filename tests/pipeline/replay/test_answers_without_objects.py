@@ -78,3 +78,24 @@ def test_a_collection_whose_objects_change_until_their_turn(cluster: Cluster, in
     cluster.deployment("update", "web", 8)
     rows = verdicts(ingest(cluster), policy("oldObject == null || oldObject.spec.replicas <= 9"))
     assert [row["evidence"] for row in rows if row["decision"] == "admit"][:2] == ["partial", "exact"], rows
+
+
+def test_the_update_of_a_namespace_meets_what_its_create_wrote(cluster: Cluster, ingest: Callable[[Cluster], Path]) -> None:
+    """The reference of an update of a Namespace names it as its own namespace; that of its create names none."""
+    cluster.events.clear()
+    cluster.namespace({"team": "blue"})
+    cluster.namespace({"team": "red"})
+    create, update = cluster.events
+    create["requestURI"] = "/api/v1/namespaces"
+    update["verb"], update["responseStatus"]["code"] = "update", 200
+    update["objectRef"]["namespace"] = "shop"
+    update["requestObject"] = {**update["requestObject"], "metadata": {"name": "shop", "labels": {"team": "red"}}}
+    update["requestURI"] = "/api/v1/namespaces/shop"
+    of_namespaces = POLICY.replace("apiGroups: [apps]", 'apiGroups: [""]').replace(
+        "resources: [deployments]", "resources: [namespaces]"
+    )
+    rules = parse_policy_set([("policy.yaml", of_namespaces.replace("EXPRESSION", "oldObject.metadata.labels.team == 'blue'"))])
+    lake = ingest(cluster)
+    for _ in range(2):  # read, and kept
+        (row,) = verdicts(lake, rules)
+        assert (row["decision"], row["why"]) == ("admit", None), json.dumps(row)

@@ -1,0 +1,109 @@
+"""Verdicts that one process looks at as they are found, in place of a run: the same tasks, and the same things kept for later."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from queries import LakeReader
+
+from ..derived.kept import KeptGoneError
+from ..requests.plan import RecordsPlan
+from ..runs.executors import Make, Task
+from ..runs.local import LocalProcesses
+from ..runs.parts import making
+from ..runs.running import collecting_seldom
+from .crew import TRIES, RecordsCrew
+from .past import rows_of
+from .tasks import Judging
+from .worker import AttemptReplayer, Walk
+
+
+class Found:
+    """See Collector: the verdicts of one task, and of which requests they are."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, Sequence[Any]]] = []
+        self._alike: list[tuple[pa.Array[Any], Sequence[Sequence[Any]]]] = []
+        self.walk: Walk | None = None
+
+    def add(self, row: int, verdicts: Sequence[Any], pass_index: int = 0) -> None:
+        """See Collector."""
+        self._rows.append((row, verdicts))
+
+    def add_alike(self, groups: pa.Array[Any], verdicts: Sequence[Sequence[Any]]) -> None:
+        """See Collector."""
+        self._alike.append((groups, verdicts))
+
+    def counted(self) -> Iterator[tuple[Sequence[Any], int]]:
+        """The distinct verdicts, and how many requests each has."""
+        distinct = {id(verdicts): verdicts for _, verdicts in self._rows}
+        for number, count in Counter(id(verdicts) for _, verdicts in self._rows).items():
+            yield distinct[number], count
+        for groups, found in self._alike:
+            counts: Any = pc.value_counts(groups)
+            for entry in counts.to_pylist():
+                yield found[entry["values"]], entry["counts"]
+
+    def places_of(self, verdicts: Sequence[Any]) -> Iterator[dict[str, Any]]:
+        """The requests that have these very verdicts: their cluster, audit ID and times."""
+        assert self.walk is not None
+        rows: list[Any] = [row for row, each in self._rows if each is verdicts]
+        for groups, found in self._alike:
+            numbers = [number for number, each in enumerate(found) if each is verdicts]
+            if numbers:
+                rows += pc.indices_nonzero(pc.is_in(groups, value_set=pa.array(numbers, groups.type))).to_pylist()
+        if rows:
+            yield from rows_of(pa.Table.from_batches(self.walk.read).take(pa.array(rows, pa.int64())))
+
+
+class _Collecting(RecordsCrew):
+    """A crew of this process alone that looks at verdicts in place of writing them."""
+
+    def __init__(self, plan: RecordsPlan, reader: LakeReader, parts: Path, make: Make) -> None:
+        super().__init__(plan, reader, Path(reader.files.lake), parts, LocalProcesses(), make)
+        self.found: list[Found] = []
+
+    def do(self, tasks: Sequence[Task]) -> Iterator[int]:
+        """See Crew."""
+        for task in tasks:
+            if isinstance(task, Judging):
+                self._collect(task)
+            else:
+                task.do(self.own(), self._parts, self._crew)
+            yield 0
+
+    def _collect(self, task: Judging) -> None:
+        found = Found()
+        with making(self._parts, task.name, self._crew) as folder:
+            found.walk = task.walk(self.own(), found, self._parts, folder)
+        self.found.append(found)
+
+
+def collect(plan: RecordsPlan, reader: LakeReader, make: Make = AttemptReplayer) -> list[Found]:
+    """The verdicts of a plan on all its requests, over what the reader reads."""
+    for tries_left in reversed(range(TRIES)):
+        try:
+            return _collected(plan, reader, make)
+        except KeptGoneError:
+            if not tries_left:
+                raise
+    raise AssertionError("a try returns or raises")
+
+
+def _collected(plan: RecordsPlan, reader: LakeReader, make: Make) -> list[Found]:
+    with (
+        tempfile.TemporaryDirectory(prefix="hindcast-") as folder,
+        collecting_seldom(),
+        closing(_Collecting(plan, reader, Path(folder), make)) as crew,
+    ):
+        for _ in crew.work():
+            pass
+        return crew.found
