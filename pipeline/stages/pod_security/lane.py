@@ -220,7 +220,7 @@ class _PodLane(Lane):
         return value
 
     def names(self, value: Object) -> bool:
-        """See Lane. Nobody is owned by a Pod, so that its name says no more than its owner does."""
+        """See Lane. A Pod that has an owner owns nothing, so that its name says no more than its owner does."""
         return not self._is_pod or not any(map(_is_controller, value["metadata"].get("ownerReferences") or ()))
 
 
