@@ -62,11 +62,11 @@ def command(
 def _prepare(own: Context, on: str | None) -> str:
     """Make the derived tables of the lake; returns why this failed, or an empty text. Replays make whatever is missing."""
     from api.on_ray import connected
-    from pipeline.replay.prefill import prefill  # loads the language of policies, which takes a while
+    from pipeline.stages.prepared import prepare  # loads the language of policies, which takes a while
 
     try:
         with nullcontext() if on is None else connected(on, None) as executor:
-            prefill(own.lake, executor=executor)
+            prepare(own.lake, executor=executor)
     except LakeError as error:
         return str(error)
     return ""

@@ -279,6 +279,8 @@ def _wrapped(shown: str, width: int | None) -> list[str]:
     """Lines of whole words; a word that is longer than a line stays whole, so that it can be copied."""
     if width is None:
         return shown.splitlines()
+    if shown.isascii() and 0 < len(shown) <= width and shown.isprintable() and not shown.endswith(" "):
+        return [shown]  # as most cells
     return [
         line
         for part in shown.splitlines()

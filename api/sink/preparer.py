@@ -54,13 +54,13 @@ class Preparer:
 
 def main(lake: Path) -> int:
     """Make the derived tables; returns an exit code."""
-    from pipeline.replay.prefill import prefill
+    from pipeline.stages.prepared import prepare
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=end_with_pipe, daemon=True).start()
     os.nice(priorities.QUERY)
     try:
-        prefill(lake, grown=_GROWN)
+        prepare(lake, grown=_GROWN)
     except _TROUBLES:
         return 1  # the maintenance and `hindcast doctor` name damaged files
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,18 @@ def collect(plan: RecordsPlan, reader: LakeReader, make: Make = AttemptReplayer)
             if not tries_left:
                 raise
     raise AssertionError("a try returns or raises")
+
+
+def keep_records(plan: RecordsPlan, reader: LakeReader, make: Make = AttemptReplayer) -> None:
+    """Keep for later runs what no judge decides about the requests of a plan."""
+    with (
+        tempfile.TemporaryDirectory(prefix="hindcast-") as folder,
+        collecting_seldom(),
+        closing(_Collecting(plan, reader, Path(folder), make)) as crew,
+        suppress(KeptGoneError),  # the next run keeps them
+    ):
+        for _ in crew.keep():
+            pass
 
 
 def _collected(plan: RecordsPlan, reader: LakeReader, make: Make) -> list[Found]:

@@ -67,7 +67,8 @@ _OF_METADATA = ("name", "labels", "deletionTimestamp", "generateName")
 _ANNOTATED = frozenset(("services", "ingresses"))
 _PODS = ((), ("spec", "template"), ("spec", "jobTemplate", "spec", "template"), ("template",))
 _WITH_PODS = frozenset((
-    "pods", "podtemplates", "replicationcontrollers", "daemonsets", "deployments", "replicasets", "statefulsets", "cronjobs", "jobs",
+    "pods", "podtemplates", "replicationcontrollers", "daemonsets", "deployments", "replicasets", "statefulsets", "cronjobs",
+    "jobs",
 ))  # fmt: skip
 
 

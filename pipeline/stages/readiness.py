@@ -158,6 +158,12 @@ class StageReadiness(Generic[RulesT, PlanT]):
         """
         return None
 
+    def prepare(self, reader: LakeReader) -> None:
+        """Find out, and keep, what no manifest decides about the present files of a lake, so that nobody waits for it later.
+
+        May leave tables in the reader's connection.
+        """
+
     def remedy(self, reader: LakeReader, plan: PlanT, verdicts: Path) -> Remedy[RulesT] | None:
         """Manifests that would keep newly denied requests working; None if the stage proposes none.
 

@@ -10,7 +10,10 @@ from pathlib import Path
 
 from queries import LakeReader
 
+from ...cel.minors import DEFAULT
+from ...replay.authorizers import other_authorizers
 from ...replay.past import load_history
+from ...runs.window import Window
 from ..grouped import GroupedPlan
 from ..readiness import Agreed, Remedy, RemedyPart, StageReadiness, StageWords
 from .as_of import roles_as_of
@@ -42,6 +45,10 @@ class RoleReadiness(StageReadiness[Proposal, GroupedPlan[Proposal]]):
             Agreed(self._name, resource, own["agreed"] + own["disagreed"], own["agreed"], own["unknown"])
             for resource, own in sorted(counts.items())
         ]
+
+    def prepare(self, reader: LakeReader) -> None:
+        """See StageReadiness: how far the roles of the time agree with the record."""
+        recorded_agreement(reader, Window(), dict(other_authorizers(reader, Window(), None)), DEFAULT)
 
     def remedy(self, reader: LakeReader, plan: GroupedPlan[Proposal], verdicts: Path) -> Remedy[Proposal]:
         """The roles that give back what newly denied requests need."""

@@ -21,6 +21,9 @@ from .reading import PodReader, Read
 from .ruling import Ruling
 from .subject import NOT_REACHED, Subject, ignored_by, reached
 
+# Rulings on plain requests that are remembered.
+_PLAIN_MAX = 50_000
+
 
 class Judge:
     """Judges recorded requests under one configuration and the labels in force."""
@@ -46,6 +49,7 @@ class Judge:
         self._minor = minor
         self._annotated = annotated
         self._resolved: dict[tuple[tuple[str, str], ...], Resolved] = {}
+        self._plain: dict[tuple[object, ...], tuple[Sequence[Ruling], object, object]] = {}
 
     def rulings(self, event: Event, attempt: Attempt) -> Sequence[Ruling]:
         """The rulings on one request, one per mode."""
@@ -62,10 +66,21 @@ class Judge:
         return self._decided(subject, resolved, modes, lambda: self._reader.read(event, attempt))
 
     def of_plain(self, subject: Subject, read: Read) -> Sequence[Ruling]:
-        """The rulings on a request that succeeded, and whose own record shows its Pod."""
+        """The rulings on a request that succeeded, and whose own record shows its Pod.
+
+        Requests with the same Pod, in a namespace with the same policy, have the same.
+        """
         resolved = self.resolved(subject)
-        modes = Modes(None if isinstance(resolved, Unknown) else resolved, subject.namespace, subject.is_pod)
-        return self._decided(subject, resolved, modes, lambda: read)
+        exempt = subject.notes.get("exempt", "")
+        alike = (id(read.pod), id(resolved), subject.namespace, subject.is_pod, subject.username, exempt, read.unjudged)
+        found = self._plain.get(alike)
+        if found is None:
+            if len(self._plain) > _PLAIN_MAX:
+                self._plain.clear()
+            modes = Modes(None if isinstance(resolved, Unknown) else resolved, subject.namespace, subject.is_pod)
+            # What it is known by stays as long as the rulings.
+            found = self._plain[alike] = (self._decided(subject, resolved, modes, lambda: read), read.pod, resolved)
+        return found[0]
 
     def metadata(self, event: Event, attempt: Attempt) -> Mapping[str, Any]:
         """The metadata of the object in a request; empty where it is not known."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from queries import LakeReader
 
+from ...derived.whole import rows_about
 from ...request import Unknown
 from ...runs.window import Window
 from .checks.table import Level
@@ -16,7 +17,7 @@ from .labels import LabelsInForce
 from .policy import DEFAULT, PRIVILEGED, LevelVersion, Mode
 
 _NOTES = """
-    SELECT cluster, namespace, note, level, version, CASE note WHEN 'exempt' THEN message END AS why, user_name, min(ts)
+    SELECT cluster, namespace, note, level, version, CASE note WHEN 'exempt' THEN message END AS why, user_name, min(ts) AS ts
     FROM pod_security_notes
     WHERE note IN ('enforce-policy', 'audit-violations', 'exempt') AND namespace IS NOT NULL AND ($until IS NULL OR ts < $until)
     GROUP BY ALL
@@ -27,15 +28,15 @@ _MODES = {"enforce-policy": Mode.ENFORCE, "audit-violations": Mode.AUDIT}
 
 def noted_configuration(reader: LakeReader, labels: LabelsInForce, window: Window) -> Configuration:
     """The defaults and exemptions that the notes of a cluster show. The notes of several clusters are not taken together."""
-    rows = reader.connection.execute(_NOTES, {"until": window.until}).fetchall()
-    if len({row[0] for row in rows}) != 1:
+    rows = rows_about(reader, "pod-security-notes", _NOTES, {"until": window.until})
+    if len({row["cluster"] for row in rows}) != 1:
         return Configuration()
     defaults: dict[Mode, set[LevelVersion]] = {mode: set() for mode in _MODES.values()}
-    for cluster, namespace, note, level, version, _, _, ts in rows:
-        mode, found = _MODES.get(note), labels.at(cluster, namespace, ts)
+    for row in rows:
+        mode, found = _MODES.get(row["note"]), labels.at(row["cluster"], row["namespace"], row["ts"])
         if mode is None or isinstance(found, Unknown) or mode in found.value or f"{mode}-version" in found.value:
             continue
-        told = LevelVersion(Level(level), version)
+        told = LevelVersion(Level(row["level"]), row["version"])
         # Where no mode objects, the plugin notes this whatever the version is.
         if told != PRIVILEGED:
             defaults[mode].add(told)
@@ -44,6 +45,6 @@ def noted_configuration(reader: LakeReader, labels: LabelsInForce, window: Windo
             mode: (*defaults.get(mode, ()), before)[0] if len(defaults.get(mode, ())) == 1 else before
             for mode, before in DEFAULT.items()
         },
-        frozenset(row[6] for row in rows if row[5] == "user"),
-        frozenset(row[1] for row in rows if row[5] == "namespace"),
+        frozenset(row["user_name"] for row in rows if row["why"] == "user"),
+        frozenset(row["namespace"] for row in rows if row["why"] == "namespace"),
     )

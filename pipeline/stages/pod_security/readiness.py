@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from queries import LakeReader
 
+from ...cel.minors import DEFAULT as MINOR
 from ...explaining.asked import Asked
 from ...explaining.explanation import Told
+from ...runs.window import Window
 from ..grouped import GroupedPlan
 from ..readiness import Agreed, StageReadiness, StageWords
 from .agreement import recorded_agreement
@@ -15,6 +17,7 @@ from .explain import explain_levels
 from .given import Given
 from .policy import DEFAULT, Mode, resolve
 from .ruling import FROM_LOG, UNKNOWN_POLICY
+from .walk import Walk
 
 
 class PodSecurityReadiness(StageReadiness[Given, GroupedPlan[Given]]):
@@ -58,6 +61,11 @@ class PodSecurityReadiness(StageReadiness[Given, GroupedPlan[Given]]):
         policies = sorted({each.policy for each in plan.bindings if self.asks_about(plan.rules, each.policy, each.binding)})
         rows = [(name, of["compared"], of["agreed"], of["unknown"]) for name, of in sorted(found.by_resource.items())]
         return [Agreed(policy, *row) for policy in policies for row in rows]
+
+    def prepare(self, reader: LakeReader) -> None:
+        """See StageReadiness: what requests of the stage were, and how far the labels of the time agree with the record."""
+        Walk(reader, Given({}), Window(), MINOR[1]).keep()
+        recorded_agreement(reader, Window(), MINOR[1])
 
     def asks_about(self, rules: Given, policy: str, binding: str | None) -> bool:
         """See StageReadiness: the levels that given labels enforce, or all where none are given."""

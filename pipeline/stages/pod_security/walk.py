@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from queries import LakeReader
 
 from ...admission.policies.model import ParamKind
+from ...derived.whole import rows_about
 from ...history.outcome import Admission
 from ...history.reconstruct import Attempt, NotReplayed
 from ...history.world import LogHistory
-from ...replay.collecting import Found, collect
+from ...replay.collecting import Found, collect, keep_records
 from ...replay.met import Met, met
 from ...replay.past import load_history
 from ...requests.classes import ADMISSION, RequestClass, Requests
@@ -79,7 +80,7 @@ class Walk:
         for item in asked.classes:
             if why := ignored_by(item):
                 self.excluded[why] = self.excluded.get(why, 0) + item.requests
-        self._annotated = frozenset(cluster for (cluster,) in reader.sql(_ANNOTATED).fetchall())
+        self._annotated = frozenset(row["cluster"] for row in rows_about(reader, "pod-security-clusters", _ANNOTATED))
         self._minor = minor
         self._pods = PodReader(minor, self._annotated)
         self._of_namespaces = NamespaceJudge(self._with_pods, self.configuration, minor)
@@ -116,10 +117,16 @@ class Walk:
 
     def collected(self, given: Given | None = None, *, with_owners: bool = False) -> list[Found]:
         """The rulings on all requests, as PodRulings, under some labels or those of the walk. With owners, namespaces lack."""
-        classes = tuple(each for each in self.classes if not with_owners or each.resource != NAMESPACES[1])
-
         judge = self.pod_judge(given or self._given, with_owners=with_owners, with_rows=False)
-        plan = _Looking(
+        classes = tuple(each for each in self.classes if not with_owners or each.resource != NAMESPACES[1])
+        return collect(self._looking(judge, classes), self._reader)
+
+    def keep(self) -> None:
+        """Keep what later runs need of the requests."""
+        keep_records(self._looking(self.pod_judge(self._given, with_owners=True), self.classes), self._reader)
+
+    def _looking(self, judge: PodJudge, classes: tuple[RequestClass, ...]) -> _Looking:
+        return _Looking(
             stage=NAME,
             kubernetes_version=(1, self._minor),
             window=self.window,
@@ -130,7 +137,6 @@ class Walk:
             files=self._reader.files,
             judged=(self.history, judge),
         )
-        return collect(plan, self._reader)
 
     def _with_pods(self) -> LogHistory:
         if self._past is None:

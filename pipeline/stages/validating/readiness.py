@@ -9,7 +9,7 @@ from queries import LakeReader
 from ...admission.policies.model import PolicySet
 from ...explaining.asked import Asked
 from ...explaining.explanation import Told
-from ...replay import ReplayPlan
+from ...replay import ReplayPlan, plan_replay_from_log, run_replay
 from ..readiness import StageReadiness, StageWords
 from .explain import explain_request, policies_met
 
@@ -26,6 +26,12 @@ class PolicyReadiness(StageReadiness[PolicySet, ReplayPlan]):
         "replayed ones are not",
     )
     in_log = True
+
+    def prepare(self, reader: LakeReader) -> None:
+        """See StageReadiness: the run of the policies in force, which says how far a replay agrees with the record."""
+        plan = plan_replay_from_log(reader)
+        if plan.bindings:
+            run_replay(plan, reader.files.lake)
 
     def explain(self, reader: LakeReader, rules: PolicySet | None, asked: Asked) -> Sequence[Told]:
         """See StageReadiness."""

@@ -9,9 +9,11 @@ from typing import Any
 
 from queries import LakeReader
 
+from ...cel.minors import DEFAULT
 from ...explaining.asked import Asked
 from ...explaining.explanation import Told
 from ...manifests.documents import Document
+from ...replay.authorizers import other_authorizers
 from ...request import Object
 from ...runs.window import Window
 from ...tables import Table
@@ -73,6 +75,10 @@ class WebhookReadiness(StageReadiness[Any, GroupedPlan[Any]]):
     def agreement(self, reader: LakeReader, plan: GroupedPlan[Any]) -> Sequence[Agreed]:
         """The traces of recorded webhooks against a replay of the webhooks that the log shows in force."""
         return recorded_agreement(reader, plan.window, plan.kubernetes_version, dict(plan.other_authorizers))
+
+    def prepare(self, reader: LakeReader) -> None:
+        """See StageReadiness: how far the webhooks of the time agree with the record."""
+        recorded_agreement(reader, Window(), DEFAULT, dict(other_authorizers(reader, Window(), None)))
 
     def over_time(self, reader: LakeReader, verdicts: Path, window: Window, rules: Any) -> Sequence[OverTime]:
         """The calls, and an outage of all servers for the whole time. The webhooks of the log have no chart of an outage."""
