@@ -52,10 +52,15 @@ def asked_questions(
     return distinct_asked(reader)
 
 
-def distinct_asked(reader: LakeReader) -> Iterator[Question]:
+def nameless_asked(reader: LakeReader) -> Iterator[Question]:
+    """As `distinct_asked`. Names of objects do not count where no role of the table `rbac_named` names some."""
+    return distinct_asked(reader, statement("distinct_nameless").replace("$unnamed", statement("unnamed")))
+
+
+def distinct_asked(reader: LakeReader, query: str = statement("distinct")) -> Iterator[Question]:
     """The distinct questions of the table `asked`, by the time of their first request."""
     bodies = bodies_asked(reader)
-    for row in _rows(reader, statement("distinct")):
+    for row in _rows(reader, query):
         full = event_row(row, bodies, row["first_ts"], row["example"])
         yield Question(
             Event.from_row(full),
@@ -113,8 +118,9 @@ def event_row(asked: Mapping[str, Any], bodies: Mapping[str, Row], ts: datetime 
     }
 
 
-# No recorded role allows only some names of the resource. Redaction may have replaced a name.
-NAME_BLIND = "redacted = '' AND " + statement("name_blind")
+# No recorded role allows only some names of the resource, and redaction replaced none. A Node's permissions depend on the names of
+# the objects that its Pods use.
+NAME_BLIND = "NOT starts_with(user_name, 'system:node:') AND " + statement("unnamed")
 
 
 def passes_sql(is_only: bool, is_name_blind: bool | str, *, with_creates: bool = False) -> str:

@@ -13,7 +13,7 @@ from ...authorization.recorded import RbacAt
 from ...cel.minors import DEFAULT
 from ...history.versions import LogVersions
 from ...history.world import LogHistory
-from .asked import Question, asked_questions
+from .asked import Question, gather_asked, nameless_asked, register_named
 from .questions import needs_of
 from .unused import GrantedRule, Use, granted_rules
 from .used_rights import was_allowed
@@ -53,11 +53,14 @@ def rights_in_force(
 
     Roles and bindings without a record are missing.
     """
-    found = [each for each in asked_questions(reader, since, until) if each.event.cluster == cluster]
+    rbac = RecordedRbac(history)
+    gather_asked(reader, since, until)
+    register_named(reader, {cluster: rbac.named(cluster)})
+    found = [each for each in nameless_asked(reader) if each.event.cluster == cluster]
     if not found:
         return InForce((), None)
     first, last = min(each.first_ts for each in found), max(each.last_ts for each in found)
-    middle, at = first + (last - first) / 2, RecordedRbac(history).at(cluster, last)
+    middle, at = first + (last - first) / 2, rbac.at(cluster, last)
     uses = list(_uses(found, history.versions, kubernetes_version))
     before, after, whole = (
         list(_rules(at, [use for question, use in uses if is_in(question)], [use for _, use in uses], subject))
