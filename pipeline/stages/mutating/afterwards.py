@@ -7,7 +7,6 @@ refuses what a mutation brings, that is a refusal. Where it may, the request is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +24,7 @@ from ..schema.writing import write
 from .changes import has_changes
 from .frozen import frozen
 from .kinds import KnownKind
-from .nil_lists import as_json, as_seen
+from .nil_lists import as_json, as_seen, copied
 from .plugins_after import of_pod_security, of_policies
 from .taken import METADATA, UNCHECKED, Doubt, annotation_doubts, doubts, pod_doubts, rule_of
 from .walk import Met
@@ -173,7 +172,7 @@ def _of_template(before: Object, after: Object) -> Iterator[Doubt]:
 
 def _known(entered: AdmissionRequest, changed: Object) -> Known[Object | None]:
     grade = entered.object.grade if isinstance(entered.object, Known) else Grade.PARTIAL
-    return Known(deepcopy(changed), "the object after mutating policies", grade)
+    return Known(copied(changed), "the object after mutating policies", grade)
 
 
 def _wrong_namespace(event: Event, changed: Object) -> str:
@@ -213,7 +212,7 @@ def prepared(request: AdmissionRequest, name: Evidence[str], event: Event, kind:
     found = request.object
     if not isinstance(found, Known) or found.value is None or request.operation is Operation.CONNECT:
         return request
-    value = deepcopy(found.value)
+    value = copied(found.value)
     old = request.old_object.value if isinstance(request.old_object, Known) else None
     if request.operation is Operation.CREATE:
         value = prepared_create(value, name, event)

@@ -33,11 +33,16 @@ def changes(before: Json, after: Json, path: str = "") -> Iterator[Change]:
     Entries of lists are paired by their names, else by their numbers. Other lists of different length are one change. A nil
     slice is null, as JSON has it.
     """
-    before, after = (None if isinstance(each, NilList) else each for each in (before, after))
     if isinstance(before, dict) and isinstance(after, dict):
         for name in sorted(before.keys() | after.keys()):
-            yield from changes(before.get(name, _ABSENT), after.get(name, _ABSENT), child(path, name))
-    elif (pairs := _by_name(before, after)) is not None:
+            old, new = before.get(name, _ABSENT), after.get(name, _ABSENT)
+            if old is not new and not (old.__class__ is new.__class__ is str and old == new):
+                yield from changes(old, new, child(path, name))
+        return
+    before, after = (None if isinstance(each, NilList) else each for each in (before, after))
+    if before is after:
+        return
+    if (pairs := _by_name(before, after)) is not None:
         for name, old, new in pairs:
             yield from changes(old, new, f"{path}[name={name}]")
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):

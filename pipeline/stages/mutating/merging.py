@@ -7,15 +7,17 @@ pkg/admission/plugin/policy/mutating/patch/smd.go. There is no field manager and
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from typing import Any, Final, TypeAlias
 
 from ...request import GroupVersionKind, Json, Object
+from .nil_lists import copied
 from .shapes import ListShape, Shape, merges
 from .unconverted import Unconverted, go_print, go_syntax, go_type
 
 Problem: TypeAlias = tuple[str, str]  # a path and a text
 _ABSENT: Final = object()
+# The scalar that a value surely is.
+_SCALAR_OF: Final[Mapping[type, str]] = {str: "string", int: "numeric", float: "numeric", bool: "boolean"}
 
 
 class MergeError(Exception):
@@ -93,9 +95,12 @@ def _problems(value: Json, shape: Shape, path: str = "", *, allows_duplicates: b
                 if within is None:
                     yield f"{path}.{name}", "field not declared in schema"
                     return
-                if within.is_anything and not isinstance(given[name], Unconverted | dict | list):
+                own = given[name]
+                if _SCALAR_OF.get(own.__class__, "") == within.scalar != "":
+                    continue  # as most values
+                if within.is_anything and not isinstance(own, Unconverted | dict | list):
                     continue
-                yield from _problems(given[name], within, f"{path}.{name}", allows_duplicates=allows_duplicates)
+                yield from _problems(own, within, f"{path}.{name}", allows_duplicates=allows_duplicates)
         case "list":
             yield from _list_problems(value, shape, path, allows_duplicates)
         case _:
@@ -185,17 +190,17 @@ def _atomics(value: Json, shape: Shape, path: str) -> Iterator[str]:
 
 def _merged(live: Any, patch: Any, shape: Shape) -> Any:
     if patch is _ABSENT:
-        return deepcopy(live)
+        return copied(live)
     if live is _ABSENT or live is None:
-        return deepcopy(patch)
+        return copied(patch)
     part = _part(patch, shape)
     if patch is None:
-        return deepcopy(live) if live and isinstance(live, {"map": dict, "list": list}.get(part, ())) else None
+        return copied(live) if live and isinstance(live, {"map": dict, "list": list}.get(part, ())) else None
     if part == "map" and isinstance(patch, dict) and isinstance(live, dict):
         map_ = shape.map
         assert map_ is not None
         if map_.is_atomic or not (live or patch):
-            return deepcopy(patch)
+            return copied(patch)
         result = {}
         for name in [*live, *(each for each in patch if each not in live)]:
             within = map_.fields.get(name, map_.others) or shape
@@ -205,9 +210,9 @@ def _merged(live: Any, patch: Any, shape: Shape) -> Any:
         list_ = shape.list
         assert list_ is not None
         if not list_.is_associative or not (live or patch):
-            return deepcopy(patch)
+            return copied(patch)
         return _merged_lists(live, patch, list_)
-    return deepcopy(patch)
+    return copied(patch)
 
 
 def _merged_lists(live: list[Json], patch: list[Json], shape: ListShape) -> list[Json]:
@@ -240,7 +245,7 @@ def _merged_lists(live: list[Json], patch: list[Json], shape: ListShape) -> list
         if left < len(lefts):
             key = lefts[left]
             if key not in of_right:
-                result.append(deepcopy(live[left]))
+                result.append(copied(live[left]))
                 left += 1
                 continue
             if key in merged:

@@ -7,13 +7,25 @@ types decide: see decoding.written.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from ...request import Json
 
+_SCALARS = frozenset((str, int, float, bool, type(None)))
+
 
 class NilList(list[Any]):
     """A nil slice, which is always empty."""
+
+
+def copied(value: Any) -> Any:
+    """A copy of a value. `copy.deepcopy` takes several times as long, because it looks for values that occur twice."""
+    if value.__class__ is dict:
+        return {name: item if item.__class__ in _SCALARS else copied(item) for name, item in value.items()}
+    if value.__class__ is list:
+        return [item if item.__class__ in _SCALARS else copied(item) for item in value]
+    return deepcopy(value)
 
 
 def has_nil(value: Json) -> bool:

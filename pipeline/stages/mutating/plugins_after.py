@@ -6,13 +6,17 @@ Both saw the recorded object, and say something of the mutation only where they 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import TypeAlias
+
+import msgspec
 
 from ...admission.policies.messages import denial_tail
 from ...admission.policies.model import Action
 from ...admission.policies.verdict import Decision, PolicyVerdict
 from ...request import AdmissionRequest, Known, Object, Operation, Unknown
 from ...world import World
+from ..pod_security.checks.pod import Pod
 from ..pod_security.checks.table import Level, failed_checks
 from ..pod_security.created import as_met
 from ..pod_security.policy import DEFAULT, Mode, own_labels, resolve
@@ -35,12 +39,12 @@ def of_pod_security(request: AdmissionRequest, before: Object, after: Object, wo
             return
         was_judged = is_significant(before, old)
     is_create = request.operation is Operation.CREATE
-    pods = [pod_of(as_met(each, minor, is_create)) for each in (before, after)]
+    pods = [_read_text(each, minor, is_create) for each in (before, after)]
 
-    def added(level: Level, rules: int) -> list[str]:
+    def added(level: Level, rules: int) -> Sequence[str]:
         """What the changed Pod fails at a level that the other one passes."""
-        was, now = ([str(found.failure) for found in failed_checks(pod, level, rules)] for pod in pods)
-        return [] if was and was_judged else now
+        was, now = (_failures(pod, level, rules) for pod in pods)
+        return () if was and was_judged else now
 
     if not any(added(level, minor) for level in (Level.BASELINE, Level.RESTRICTED)):
         return
@@ -52,6 +56,18 @@ def of_pod_security(request: AdmissionRequest, before: Object, after: Object, wo
     policy = resolve(own_labels((found.value.get("metadata") or {}).get("labels")), DEFAULT).policy[Mode.ENFORCE]
     if policy.level is not Level.PRIVILEGED and (failed := added(policy.level, policy.minor(minor))):
         yield Doubt("spec", f'violates PodSecurity "{policy}": {", ".join(failed)}')
+
+
+def _read_text(value: Object, minor: int, is_create: bool) -> bytes:
+    """What the checks read of a Pod, as JSON: many Pods have the same."""
+    pod = pod_of(as_met(value, minor, is_create))
+    return msgspec.json.encode([pod.annotations, pod.spec])
+
+
+@lru_cache(maxsize=4096)
+def _failures(pod: bytes, level: Level, rules: int) -> tuple[str, ...]:
+    annotations, spec = msgspec.json.decode(pod)
+    return tuple(str(found.failure) for found in failed_checks(Pod(annotations, spec), level, rules))
 
 
 def of_policies(evaluate: InForce, before: AdmissionRequest, after: AdmissionRequest) -> Iterator[Doubt]:

@@ -22,6 +22,7 @@ from .unconverted import NULL, Unconverted
 _JSON_INT_MAX: Final = 2**53 - 1
 # Far more than any object that can be stored: etcd takes 1.5 MiB.
 _RESULT_BYTES_MAX: Final = 16 * 1024 * 1024
+_SMALL_BYTES_MAX: Final = 256 * 1024
 _PARTED: Final = (list, dict, Optional)
 _NOT_JSON: Final = "JSONPath valueExpression evaluated to a type that could not marshal to JSON: "
 
@@ -44,8 +45,26 @@ def check_size(result: Value) -> None:
     Lists and maps may occur in a result many times: `[a, a]` of `[b, b]` and so on has few parts, and doubles with each. So each
     part is measured once.
     """
-    if _size(result) > _RESULT_BYTES_MAX:
+    if not _is_small(result) and _size(result) > _RESULT_BYTES_MAX:
         raise UnknownResultError(f"its patch has more than {_RESULT_BYTES_MAX >> 20} MiB, for which an API server may lack memory")
+
+
+def _is_small(result: Value) -> bool:
+    """Whether plain JSON is far from too large, as most objects are. It looks at no more than it takes to know."""
+    size, waiting = 0, [result]
+    while waiting and size < _SMALL_BYTES_MAX:
+        part = waiting.pop()
+        if part.__class__ is dict:
+            size += 2 + sum(map(_scalar_size, part))
+            waiting.extend(part.values())
+        elif part.__class__ is list:
+            size += 2
+            waiting.extend(part)
+        elif isinstance(part, _PARTED):
+            return False
+        else:
+            size += _scalar_size(part)
+    return not waiting
 
 
 def _size(result: Value) -> int:

@@ -6,7 +6,6 @@ plugins that come before mutating policies change pods and claims, and the log d
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import replace
 
 from ...history.api_defaults import with_defaults
@@ -19,6 +18,7 @@ from ...request import AdmissionRequest, Evidence, Grade, GroupVersionKind, Know
 from .decoding import defaulted, written
 from .kinds import KnownKind
 from .merging import united
+from .nil_lists import copied
 from .shapes import Shape, built_in_shape
 
 # What built-in plugins do to new ones before mutating policies is known in part: priorities, limits, classes and volumes of tokens.
@@ -52,11 +52,11 @@ def _sent(request: AdmissionRequest, event: Event, known: KnownKind | Unknown) -
     found = _patched(request, event, body, known)
     if isinstance(known, Unknown) or known.custom is None or not isinstance(found, Known) or found.value is None:
         return found
-    return replace(found, value=defaulted(deepcopy(found.value), request.resource, known.custom))
+    return replace(found, value=defaulted(copied(found.value), request.resource, known.custom))
 
 
 def _with_plugins(request: AdmissionRequest, event: Event, body: Object, grade: Grade = Grade.EXACT) -> Evidence[Object | None]:
-    value = deepcopy(body)
+    value = copied(body)
     metadata = value.setdefault("metadata", {})
     if event.namespace and event.resource.resource != "namespaces" and isinstance(metadata, dict):
         metadata.setdefault("namespace", event.namespace)

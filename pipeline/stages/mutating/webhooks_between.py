@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from dataclasses import replace
 
 from ...history.patching import PatchError, apply_operations
@@ -11,7 +10,7 @@ from ...request import Evidence, Object, Unknown
 from ..schema.pruning import drop_nulls, prune, set_defaults
 from ..webhooks.trace import Patch, trace_of
 from .chain import Between
-from .nil_lists import as_json
+from .nil_lists import as_json, copied
 from .walk import Met
 
 
@@ -54,7 +53,7 @@ def as_stored(met: Met) -> Callable[[Object], Object]:
     drops_status = custom.has_status and met.event.subresource != "status"
 
     def stored(value: Object) -> Object:
-        found: Object = deepcopy(as_json(value))
+        found: Object = copied(as_json(value))
         prune(found, custom.schema)
         drop_nulls(found, custom.schema)
         set_defaults(found, custom.schema)
