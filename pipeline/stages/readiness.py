@@ -159,7 +159,7 @@ class StageReadiness(Generic[RulesT, PlanT]):
         return None
 
     def prepare(self, reader: LakeReader) -> None:
-        """Find out, and keep, what no manifest decides about the present files of a lake, so that nobody waits for it later.
+        """Find out, and keep, what no manifest decides about the present files of a lake, so that no question waits for it later.
 
         May leave tables in the reader's connection.
         """
