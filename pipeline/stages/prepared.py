@@ -13,10 +13,11 @@ from queries import open_lake
 
 from ..derived.facts import facts_of
 from ..replay.prefill import prefill
+from ..runs.apart import code_name
 from ..runs.executors import Executor
 from .registry import STAGES
 
-_MARK = "prepared-events"
+_MARK = "prepared"
 
 
 def prepare(
@@ -32,23 +33,30 @@ def prepare(
     with closing(open_lake(lake, threads=1)) as reader:
         if not reader.files.events or not derived_folder(lake).is_dir():
             return True  # nothing to do, or a lake that may only be read
-        events = facts_of(reader).events
-        if grown and events < (1 + grown) * _prepared_events(lake):
+        facts = facts_of(reader)
+        mark = f"{facts.events} {facts.state} {code_name()}"
+        before = _mark_of(lake)
+        if mark == before or (grown and facts.events < (1 + grown) * _events_of(before)):
             return True
         for stage in STAGES:
             if stopped():
                 return False
             stage.readiness.prepare(reader)
     try:
-        write_whole(derived_folder(lake) / _MARK, str(events).encode())
+        write_whole(derived_folder(lake) / _MARK, mark.encode())
     except (OSError, LakeError):
         return False  # retention has deleted all that is derived meanwhile
     return True
 
 
-def _prepared_events(lake: Path) -> int:
-    """How many events the lake had the last time; 0 before the first."""
+def _mark_of(lake: Path) -> str:
+    """What was prepared the last time: how many events in which state, and by which code; empty before the first."""
     try:
-        return int((derived_folder(lake) / _MARK).read_text(encoding="ascii"))
+        return (derived_folder(lake) / _MARK).read_text(encoding="utf-8")
     except (OSError, ValueError):
-        return 0
+        return ""
+
+
+def _events_of(mark: str) -> int:
+    found = mark.partition(" ")[0]
+    return int(found) if found.isdecimal() else 0

@@ -156,7 +156,7 @@ def _more(folder: Path) -> Path:
 
 
 def _first_run(lake: Path) -> str:
-    plans = (lake / "runs").glob("*/plan.json")
+    plans = (lake / "runs").glob("*/made-as-replay")
     return min(plans, key=lambda path: path.stat().st_mtime_ns, default=Path()).parent.name
 
 

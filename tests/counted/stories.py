@@ -148,9 +148,9 @@ class Scene:
 
     def filled(self, text: str) -> str:
         """The words of a line with the paths and names of this scene."""
-        # Pages replay what is in force, too. A story replays its own manifests before that.
-        plans = (self.lake / "runs").glob("*/plan.json")
-        first = min(plans, key=lambda path: path.stat().st_mtime_ns, default=Path()).parent.name
+        # Compaction and pages replay what is in force, too. A story replays its own manifests.
+        marks = (self.lake / "runs").glob("*/made-as-replay")
+        first = min(marks, key=lambda path: path.stat().st_mtime_ns, default=Path()).parent.name
         return text.format(
             log=self.place.log, more=self.place.more, manifests=self.manifests, before=self.before,
             run=first, request=self.story.request,
