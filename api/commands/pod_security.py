@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
@@ -19,10 +19,12 @@ from .parts import options
 
 if TYPE_CHECKING:
     from api.printing.output import Table
-    from pipeline.stages.pod_security.levels import NamespaceLevel
+    from pipeline.stages.pod_security.levels import NamespaceLevel, Obstacle
 
 
 _ODD_SHOWN = 3
+# Of the labels of Pod Security; the stage's own constant would load the stage for a help text.
+PREFIX = "pod-security.kubernetes.io/"
 
 
 class LevelFormat(StrEnum):
@@ -89,7 +91,8 @@ def command(
         _write_labels(found, output)
     else:
         are_several = not cluster and len(known_clusters(own)) > 1
-        render([levels_table(found, are_several), obstacles_table(found, are_several)], Format(output), limit=limit)
+        obstacles = workloads_table if output is LevelFormat.TABLE else obstacles_table
+        render([levels_table(found, are_several), obstacles(found, are_several)], Format(output), limit=limit)
     for sentence in _remarks(found, given is not None):
         own.tell(sentence)
     return 0
@@ -102,14 +105,16 @@ def levels_table(found: Sequence[NamespaceLevel], are_several: bool) -> Table:
     columns = [
         Column("cluster", wide=not are_several),
         Column("namespace", may_shorten=True),
-        Column("enforced"),
+        Column("enforced", may_go=1),
         Column("level", "REFUSES NOTHING"),
-        Column("next", "NEXT LEVEL"),
-        Column("obstacles", "IN ITS WAY", number=True),
-        Column("requests", number=True),
-        Column("existing", number=True),
+        Column("next", "NEXT LEVEL", may_go=4),
+        Column("obstacles", "IN ITS WAY", number=True, may_go=2),
+        Column("requests", number=True, may_go=7),
+        Column("existing", number=True, may_go=6),
         Column("exempt", number=True, wide=True),
-        Column("unknown", number=True),
+        Column("unknown", number=True, may_go=5),
+        Column("labels", "LABELS THAT REFUSE NOTHING"),
+        Column("why", prose=True, wide=True),
     ]
     rows = [
         [
@@ -123,14 +128,52 @@ def levels_table(found: Sequence[NamespaceLevel], are_several: bool) -> Table:
             each.existing,
             each.exempt,
             each.unknown,
+            _in_short(each.labels),
+            each.why,
         ]
         for each in found
     ]
     notes = (
         "requests: recorded creates and updates of Pods and templates; existing: Pods and templates that a snapshot lists",
         "a level with unknown requests is not sure: the log does not show their Pods",
+        "-o kubectl prints the labels as commands, -o manifests as Namespaces; -o wide says why a namespace enforces no more",
     )
     return Table("levels", columns, rows, "The strictest level that would have refused nothing", notes if rows else ())
+
+
+def _in_short(labels: Mapping[str, str]) -> str:
+    """Labels on one line: `enforce=baseline, audit/warn=restricted`."""
+    levels = {key.removeprefix(PREFIX): level for key, level in labels.items() if not key.endswith("-version")}
+    modes: dict[str, list[str]] = {}
+    for mode, level in levels.items():
+        modes.setdefault(level, []).append(mode)
+    return ", ".join(f"{'/'.join(each)}={level}" for level, each in modes.items()) or "those that it has"
+
+
+def workloads_table(found: Sequence[NamespaceLevel], are_several: bool) -> Table:
+    """One row per workload that stands in the way of the next level, with the checks that its Pods fail."""
+    from api.printing.output import Column, Table
+
+    columns = [
+        Column("cluster", wide=not are_several),
+        Column("namespace", may_shorten=True),
+        Column("level", may_go=3),
+        Column("workload", may_shorten=True),
+        Column("checks", prose=True),
+        Column("requests", number=True, may_go=1),
+        Column("existing", number=True, may_go=2),
+    ]
+    grouped: dict[tuple[str, str, str, str], list[Obstacle]] = {}
+    for each in found:
+        for row in each.obstacles:
+            grouped.setdefault((row.cluster, row.namespace, str(row.level), row.workload), []).append(row)
+    # Requests of a workload fail several checks, and each check has all that fail it.
+    rows = [
+        [*place, ", ".join(row.check for row in own), max(row.requests for row in own), max(row.existing for row in own)]
+        for place, own in grouped.items()
+    ]
+    notes = ("-o wide has each check with its field, and the change that lets the Pods pass",) if rows else ()
+    return Table("obstacles", columns, rows, "What the next level would refuse", notes)
 
 
 def obstacles_table(found: Sequence[NamespaceLevel], are_several: bool) -> Table:
@@ -180,7 +223,9 @@ def _write_labels(found: Sequence[NamespaceLevel], output: LevelFormat) -> None:
             labels = [f"{key}={value}" for key, value in each.labels.items()]
             sys.stdout.write(command_line(["kubectl", "label", "--overwrite", "namespace", "--", each.namespace, *labels]) + "\n")
         else:
-            metadata = {"name": each.namespace, "labels": each.labels}
+            if not each.written:
+                continue
+            metadata = {"name": each.namespace, "labels": each.written}
             sys.stdout.write(f"---\n{to_yaml([{'apiVersion': 'v1', 'kind': 'Namespace', 'metadata': metadata}])}")
 
 

@@ -9,8 +9,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from ingest.counted import counted
 from queries import LakeReader
 
 from ...history.event import decode_json
@@ -67,7 +69,8 @@ class Obstacle(NamedTuple):
 class NamespaceLevel(NamedTuple):
     """A namespace. `level` is the strictest one that would have refused nothing; None if no Pod is known.
 
-    `current` is what is enforced at the end of the log; None if that is not known. `requests` were judged, `unknown` could not be.
+    `current` is what is enforced at the end of the log; None if that is not known. `told` has the levels of `audit` and `warn`
+    then. `requests` were judged, `unknown` could not be.
     """
 
     cluster: str
@@ -79,6 +82,7 @@ class NamespaceLevel(NamedTuple):
     exempt: int
     unknown: int
     obstacles: Sequence[Obstacle]
+    told: Mapping[Mode, Level] = MappingProxyType({})
 
     @property
     def next(self) -> Level | None:
@@ -93,18 +97,54 @@ class NamespaceLevel(NamedTuple):
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels to apply: the level found, with warnings of the next one. Empty where they would say no more than today's."""
-        if self.level is None or not self.is_sure or self.level is Level.PRIVILEGED:
-            return {}
-        if self.current is not None and self.current.level.strictness >= self.level.strictness:
-            return {}
-        further = self.next or self.level
-        levels = {Mode.ENFORCE: self.level, Mode.AUDIT: further, Mode.WARN: further}
+        """The labels to apply, which refuse nothing that was recorded. Empty where they would say no more than today's.
+
+        `enforce` is the level found, if that is sure and more than today's. `audit` and `warn` are at the next level, as they only
+        tell what it would refuse.
+        """
+        levels: dict[Mode, Level] = {}
+        if not self.why:
+            assert self.level is not None
+            levels[Mode.ENFORCE] = self.level
+        further = self._further
+        for mode in (Mode.AUDIT, Mode.WARN):
+            if levels or further.strictness > self.told.get(mode, Level.PRIVILEGED).strictness:
+                levels[mode] = further
         return {
             f"{PREFIX}{mode}{ending}": text
             for mode, level in levels.items()
             for ending, text in (("", str(level)), ("-version", LATEST))
         }
+
+    @property
+    def written(self) -> dict[str, str]:
+        """The labels of a manifest, which takes away what it lacks: those of today's `enforce`, too. Empty if that is not known."""
+        if self.current is None or not self.labels:
+            return {}
+        enforced = f"{PREFIX}{Mode.ENFORCE}"
+        kept = {enforced: str(self.current.level), f"{enforced}-version": self.current.version}
+        return {**kept, **self.labels}
+
+    @property
+    def why(self) -> str:
+        """Why the labels do not enforce more than today; empty if they do."""
+        if self.level is None:
+            return "no Pod of it is known: record the writes of Pods with their bodies, or take in a snapshot"
+        if self.unknown:
+            return f"the log lacks the Pods of {counted(self.unknown, 'request')}: record the writes of Pods with their bodies"
+        if self.current is not None and self.current.level.strictness >= self.level.strictness:
+            return f"it enforces {self.current.level} already"
+        if self.level is Level.PRIVILEGED:
+            return f"{self.next} would refuse Pods of {counted(len({each.workload for each in self.obstacles}), 'workload')}"
+        return ""
+
+    @property
+    def _further(self) -> Level:
+        """The level of `audit` and `warn`: the one after that which is known to refuse nothing."""
+        if self.level is not None:
+            return self.next or self.level
+        known = self.current.level.strictness if self.current is not None else -1
+        return next((each for each in LEVELS if each.strictness > known), LEVELS[-1])
 
 
 _Place = tuple[str, str]
@@ -234,14 +274,15 @@ def _answer(
     walk: Walk, configuration: Configuration, place: _Place, last: datetime, seen: _Seen, owners: Mapping[tuple[str, str, str], str]
 ) -> NamespaceLevel:
     labels = walk.labels.at(*place, last)
-    current = None if isinstance(labels, Unknown) else resolve(labels.value, configuration.defaults).policy[Mode.ENFORCE]
+    policy = None if isinstance(labels, Unknown) else resolve(labels.value, configuration.defaults).policy
+    current = policy[Mode.ENFORCE] if policy is not None else None
+    told = {} if policy is None else {mode: policy[mode].level for mode in (Mode.AUDIT, Mode.WARN)}
     broken = {level for level, _, _ in seen.failed}
     passed = [Level.PRIVILEGED, *(level for level in LEVELS if level not in broken)]
     is_known = seen.counts["requests"] or seen.counts["existing"]
     level = max(passed, key=lambda each: each.strictness) if is_known else None
-    found = NamespaceLevel(
-        *place, current, level, seen.counts["requests"], seen.counts["existing"], seen.counts["exempt"], seen.counts["unknown"], ()
-    )
+    requests, existing, exempt, unknown = (seen.counts[name] for name in ("requests", "existing", "exempt", "unknown"))
+    found = NamespaceLevel(*place, current, level, requests, existing, exempt, unknown, (), told)
     return found._replace(obstacles=_obstacles(place, found.next, seen, owners))
 
 

@@ -217,15 +217,22 @@ def test_printed_labels_refuse_nothing(lake: Path, tmp_path: Path, capsys: pytes
     """The law of the command: a replay of its manifests denies nothing that was admitted."""
     assert run(["-q", "--lake", str(lake), "pod-security", "-o", "manifests"]) == 0
     printed = capsys.readouterr().out
-    assert [each["metadata"]["name"] for each in load_yaml_all(printed)] == ["clean"]
+    labels = {each["metadata"]["name"]: each["metadata"]["labels"] for each in load_yaml_all(printed)}
+    assert sorted(labels) == ["base", "blind", "clean", "empty", "host"]
+    # A manifest without the label would take it away.
+    assert all(f"{PREFIX}enforce" in own for own in labels.values())
+    assert [name for name, own in labels.items() if own[f"{PREFIX}enforce"] == "restricted"] == ["clean"]
     (tmp_path / "labels.yaml").write_text(printed)
     rows = exported(lake, tmp_path / "a.parquet", "-f", str(tmp_path / "labels.yaml"))
     assert not [row for row in rows.values() if row["flip"] == "newly-denied"]
     capsys.readouterr()
     assert run(["-q", "--lake", str(lake), "pod-security", "-o", "kubectl"]) == 0
-    assert capsys.readouterr().out.startswith(
-        "kubectl label --overwrite namespace -- clean pod-security.kubernetes.io/enforce=restricted "
-    )
+    lines = {line.split()[5]: line for line in capsys.readouterr().out.splitlines()}
+    assert sorted(lines) == sorted(labels)
+    assert "clean pod-security.kubernetes.io/enforce=restricted " in lines["clean"]
+    # Where enforce can go no further, the next step refuses nothing either.
+    assert "enforce=" not in lines["blind"]
+    assert "pod-security.kubernetes.io/warn=" in lines["blind"]
     assert run(["-q", "--lake", str(lake), "pod-security", "-n", "host", "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out)
     assert run(["-q", "--lake", str(lake), "pod-security", "-n", "elsewhere"]) == 2
