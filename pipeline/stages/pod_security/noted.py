@@ -28,7 +28,9 @@ _MODES = {"enforce-policy": Mode.ENFORCE, "audit-violations": Mode.AUDIT}
 
 def noted_configuration(reader: LakeReader, labels: LabelsInForce, window: Window) -> Configuration:
     """The defaults and exemptions that the notes of a cluster show. The notes of several clusters are not taken together."""
-    rows = rows_about(reader, "pod-security-notes", _NOTES, {"until": window.until})
+    # Those of a window do not take the place of those of the whole log.
+    name = "pod-security-notes" if window.until is None else "pod-security-notes-until"
+    rows = rows_about(reader, name, _NOTES, {"until": window.until})
     if len({row["cluster"] for row in rows}) != 1:
         return Configuration()
     defaults: dict[Mode, set[LevelVersion]] = {mode: set() for mode in _MODES.values()}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from queries import LakeReader
 
@@ -10,6 +12,7 @@ from ...admission.policies.model import PolicySet
 from ...explaining.asked import Asked
 from ...explaining.explanation import Told
 from ...replay import ReplayPlan, plan_replay_from_log, run_replay
+from ...runs import RunKind, RunStore
 from ..readiness import StageReadiness, StageWords
 from .explain import explain_request, policies_met
 
@@ -29,6 +32,7 @@ class PolicyReadiness(StageReadiness[PolicySet, ReplayPlan]):
 
     def prepare(self, reader: LakeReader) -> None:
         """See StageReadiness: the run of the policies in force, which says how far a replay agrees with the record."""
+        _remove_interrupted(Path(reader.files.lake))
         plan = plan_replay_from_log(reader)
         if plan.bindings:
             run_replay(plan, reader.files.lake)
@@ -40,3 +44,11 @@ class PolicyReadiness(StageReadiness[PolicySet, ReplayPlan]):
     def explainable(self, reader: LakeReader, rules: PolicySet | None, asked: Asked) -> frozenset[str]:
         """See StageReadiness."""
         return policies_met(reader, rules, asked)
+
+
+def _remove_interrupted(lake: Path) -> None:
+    """Remove what is left of preparations that were stopped: the lake has changed since, so that no run goes on with them."""
+    for run in RunStore(lake).every():
+        with suppress(ValueError, OSError):
+            if set(run.asked_ns()) == {RunKind.CALIBRATION} and run.summary is None:
+                run.remove()  # not if somebody makes it now

@@ -85,3 +85,19 @@ def test_a_preparation_that_is_stopped_goes_on_later(lake: Path) -> None:
             break
     assert tries > 1
     assert _kept(lake) == KEPT
+
+
+def test_what_an_interrupted_preparation_left_is_removed(lake: Path) -> None:
+    def left(kind: RunKind) -> str:
+        run = RunStore(lake).run("0123456789abcdef" if kind is RunKind.CALIBRATION else "fedcba9876543210")
+        run.parts.mkdir(parents=True)
+        run.mark(kind)
+        run.begin("{}\n")
+        return run.run_id
+
+    ours, theirs = left(RunKind.CALIBRATION), left(RunKind.REPLAY)
+    assert prepare(lake)
+    names = {run.run_id for run in RunStore(lake).every()}
+    assert ours not in names
+    assert theirs in names
+    assert len(names) == 2
