@@ -1,4 +1,4 @@
-"""The files of kept admission requests: `LAKE/derived/admissions/GROUND/DIGEST.parquet`.
+"""The files of kept admission requests: `LAKE/derived/admissions/GROUND/DIGEST.parquet`; of a stage's attempts: `attempts-STAGE`.
 
 GROUND is a digest of all that concerns every request: the lists of objects, the definitions of custom resources, and the code that
 reconstructs requests. DIGEST is that of the file, so a damaged file does not count. A file says which units it holds, and from

@@ -39,7 +39,7 @@ def _record_listed(event: Event, asked: Collection[tuple[Any, ...]], versions: L
     """Enter the versions of asked objects that a list shows."""
     resource = event.resource
     for key, version in versions_of(event):
-        if (event.cluster, resource.resource, key.namespace, key.name) in asked:
+        if (event.cluster, resource.resource, _place(resource.resource, key.namespace), key.name) in asked:
             versions.add(key, version)
 
 
