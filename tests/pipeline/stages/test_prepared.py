@@ -101,3 +101,25 @@ def test_what_an_interrupted_preparation_left_is_removed(lake: Path) -> None:
     assert ours not in names
     assert theirs in names
     assert len(names) == 2
+
+
+def test_two_clusters_with_one_log_agree_as_one_does(lake: Path, tmp_path: Path) -> None:
+    """Requests of both have the same audit IDs, and each has its own body and its own roles."""
+    with closing(open_lake(lake)) as reader:
+        once = calibration.recorded_agreement(reader, Window(), {}, DEFAULT)
+    log = tmp_path / "audit.jsonl"
+    later = tmp_path / "later.jsonl"
+    # The second cluster lacks the first half, so that it has fewer changes of roles.
+    lines = log.read_bytes().splitlines(keepends=True)
+    later.write_bytes(b"".join(lines[len(lines) // 2 :]))
+    with closing(Lake.open(lake)) as opened:
+        ingest_files(opened, [later], "a-later-one", 0.0)
+    with closing(open_lake(lake)) as reader:
+        both = calibration.recorded_agreement(reader, Window(), {}, DEFAULT)
+    with closing(open_lake(lake, cluster="demo")) as reader:
+        own = calibration.recorded_agreement(reader, Window(), {}, DEFAULT)
+    with closing(open_lake(lake, cluster="a-later-one")) as reader:
+        other = calibration.recorded_agreement(reader, Window(), {}, DEFAULT)
+    assert own.count() == once.count()
+    assert both.count() == own.count() + other.count()
+    assert both.confusion() == (own.__class__((*own.compared, *other.compared))).confusion()

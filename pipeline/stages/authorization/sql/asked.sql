@@ -94,7 +94,7 @@ SELECT
             OR api_group = 'admissionregistration.k8s.io' AND contains(resource, 'admissionpolic') AND coalesce(subresource, '') = ''
                 AND verb IN ('create', 'update', 'patch')
             OR verb = 'delete' AND annotations['apiserver.k8s.io/unsafe-delete-ignore-read-error'] IS NOT NULL
-        THEN audit_id || ' ' || epoch_us(stage_ts)
+        THEN concat_ws(' ', cluster, audit_id, epoch_us(stage_ts))
         ELSE ''
     END AS own
 FROM chosen

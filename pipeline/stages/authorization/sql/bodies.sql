@@ -2,4 +2,4 @@
 SELECT events.*, wanted.own FROM events JOIN (
     SELECT DISTINCT cluster, audit_id, ts, own FROM asked WHERE own <> ''
 ) AS wanted ON events.cluster = wanted.cluster AND events.audit_id = wanted.audit_id AND events.ts = wanted.ts
-    AND events.audit_id || ' ' || epoch_us(events.stage_ts) = wanted.own
+    AND concat_ws(' ', events.cluster, events.audit_id, epoch_us(events.stage_ts)) = wanted.own
