@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 
 _ODD_SHOWN = 3
-# Of the labels of Pod Security; the stage's own constant would load the stage for a help text.
-PREFIX = "pod-security.kubernetes.io/"
 
 
 class LevelFormat(StrEnum):
@@ -143,6 +141,8 @@ def levels_table(found: Sequence[NamespaceLevel], are_several: bool) -> Table:
 
 def _in_short(labels: Mapping[str, str]) -> str:
     """Labels on one line: `enforce=baseline, audit/warn=restricted`."""
+    from pipeline.stages.pod_security.policy import PREFIX
+
     levels = {key.removeprefix(PREFIX): level for key, level in labels.items() if not key.endswith("-version")}
     modes: dict[str, list[str]] = {}
     for mode, level in levels.items():

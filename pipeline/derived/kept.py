@@ -190,8 +190,8 @@ class Store:
 def ground_of(lake: str | Path, kept: str, concerns: Iterable[object], cluster: str = "") -> Path:
     """The folder for all that concerns every request of a lake, or of one cluster, given by values that change with it.
 
-    `kept` names what is kept: admission requests, or the attempts of a stage. Newer requests replace the older ones next to them,
-    so each cluster has a place of its own.
+    `kept` is the name of a folder: one for admission requests, and one for the attempts of each stage. Each cluster has a folder of
+    its own, because newer requests replace the older ones next to them.
     """
     place = f"{kept}-of-{digest_of([cluster])}" if cluster else kept
     return derived_folder(lake) / place / digest_of([code_digest(), *map(str, concerns)])

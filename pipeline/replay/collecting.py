@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,12 @@ from ..runs.parts import making
 from ..runs.running import collecting_seldom
 from .crew import TRIES, RecordsCrew
 from .past import rows_of
-from .tasks import Judging
+from .tasks import JudgingTask
 from .worker import AttemptReplayer, Walk
 
 
 class Found:
-    """See Collector: the verdicts of one task, and of which requests they are."""
+    """The verdicts that one task found, with their requests: see Collector."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[int, Sequence[Any]]] = []
@@ -74,13 +74,13 @@ class _Collecting(RecordsCrew):
     def do(self, tasks: Sequence[Task]) -> Iterator[int]:
         """See Crew."""
         for task in tasks:
-            if isinstance(task, Judging):
+            if isinstance(task, JudgingTask):
                 self._collect(task)
             else:
                 task.do(self.own(), self._parts, self._crew)
             yield 0
 
-    def _collect(self, task: Judging) -> None:
+    def _collect(self, task: JudgingTask) -> None:
         found = Found()
         with making(self._parts, task.name, self._crew) as folder:
             found.walk = task.walk(self.own(), found, self._parts, folder)
@@ -89,33 +89,32 @@ class _Collecting(RecordsCrew):
 
 def collect(plan: RecordsPlan, reader: LakeReader, make: Make = AttemptReplayer) -> list[Found]:
     """The verdicts of a plan on all its requests, over what the reader reads."""
-    for tries_left in reversed(range(TRIES)):
-        try:
+    for _ in range(TRIES - 1):
+        with suppress(KeptGoneError):
             return _collected(plan, reader, make)
-        except KeptGoneError:
-            if not tries_left:
-                raise
-    raise AssertionError("a try returns or raises")
+    return _collected(plan, reader, make)
+
+
+def _collected(plan: RecordsPlan, reader: LakeReader, make: Make) -> list[Found]:
+    with _crew(plan, reader, make) as crew:
+        for _ in crew.work():
+            pass
+        return crew.found
 
 
 def keep_records(plan: RecordsPlan, reader: LakeReader, make: Make = AttemptReplayer) -> None:
-    """Keep for later runs what no judge decides about the requests of a plan."""
-    with (
-        tempfile.TemporaryDirectory(prefix="hindcast-") as folder,
-        collecting_seldom(),
-        closing(_Collecting(plan, reader, Path(folder), make)) as crew,
-        suppress(KeptGoneError),  # the next run keeps them
-    ):
+    """Keep for later runs what no judge decides about the requests of a plan. If others remove kept requests meanwhile, the next
+    run keeps them."""
+    with suppress(KeptGoneError), _crew(plan, reader, make) as crew:
         for _ in crew.keep():
             pass
 
 
-def _collected(plan: RecordsPlan, reader: LakeReader, make: Make) -> list[Found]:
+@contextmanager
+def _crew(plan: RecordsPlan, reader: LakeReader, make: Make) -> Iterator[_Collecting]:
     with (
         tempfile.TemporaryDirectory(prefix="hindcast-") as folder,
         collecting_seldom(),
         closing(_Collecting(plan, reader, Path(folder), make)) as crew,
     ):
-        for _ in crew.work():
-            pass
-        return crew.found
+        yield crew

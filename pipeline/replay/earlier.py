@@ -39,17 +39,17 @@ def _record_listed(event: Event, asked: Collection[tuple[Any, ...]], versions: L
     """Enter the versions of asked objects that a list shows."""
     resource = event.resource
     for key, version in versions_of(event):
-        if (event.cluster, resource.resource, _place(resource.resource, key.namespace), key.name) in asked:
+        if (event.cluster, resource.resource, key.namespace, key.name) in asked:
             versions.add(key, version)
 
 
 def asked_of(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
     """The objects whose earlier state some requests need, as rows of ASKED. `batch` has the columns of `planned.sql`."""
-    names = ("asks", "cluster", "resource", "namespace", "name", PARTITION, "verb")
+    names = ("asks", "cluster", "api_group", "resource", "namespace", "name", PARTITION, "verb")
     columns: list[list[Any]] = [batch.column(name).to_pylist() for name in names]
-    for index, (asks, cluster, resource, namespace, name, partition, verb) in enumerate(zip(*columns, strict=True)):
+    for index, (asks, cluster, group, resource, namespace, name, partition, verb) in enumerate(zip(*columns, strict=True)):
         if asks:
-            yield cluster, resource, _place(resource, namespace), name, partition
+            yield cluster, resource, _place(group, resource, namespace), name, partition
         elif verb == "deletecollection":
             # The server deletes the listed objects one by one, and they may change until their turn comes.
             for item in list_items(batch.column("response_object")[index].as_py())[1]:
@@ -57,9 +57,9 @@ def asked_of(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
                 yield cluster, resource, meta.namespace, meta.name, partition
 
 
-def _place(resource: str, namespace: str | None) -> str:
+def _place(group: str | None, resource: str, namespace: str | None) -> str:
     """See the macro `object_place`."""
-    return "" if resource == "namespaces" else namespace or ""
+    return "" if (group or "", resource) == ("", "namespaces") else namespace or ""
 
 
 def asked_table(rows: Iterable[tuple[Any, ...]]) -> pa.Table:
@@ -101,7 +101,7 @@ class EarlierVersions:
         for batch in writes:
             for row in rows_of(batch):
                 is_list = row["verb"] == "list"
-                place = _place(row["resource"], row["namespace"])
+                place = _place(row["api_group"], row["resource"], row["namespace"])
                 if not is_list and (row["cluster"], row["resource"], place, row["asked_name"]) not in asked:
                     continue
                 # A write is shelved in every partition that asks for it, but counts once.

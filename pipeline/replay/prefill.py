@@ -10,9 +10,10 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from os.path import samestat
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from ingest.derived import derived_folder
 from queries import LakeReader, open_lake
@@ -51,12 +52,9 @@ _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 # Fields that hold few distinct values, and are not nested deeper than a projected decoder reads (projection.py).
 _OF_CONTAINER = ("name", "image", "imagePullPolicy", "resources", "securityContext", "ports")
 _OF_POD = (
-    "hostNetwork", "hostPID", "hostIPC", "hostUsers", "os", "securityContext", "serviceAccountName",
-    "automountServiceAccountToken", "runtimeClassName", "priorityClassName", "restartPolicy",
+    "hostNetwork", "hostPID", "hostIPC", "securityContext", "serviceAccountName", "automountServiceAccountToken",
+    "runtimeClassName", "priorityClassName", "restartPolicy",
 )  # fmt: skip
-_OF_OWNER = ("kind", "name", "controller")
-# Probes and hooks that may name a host: Pod Security reads this.
-_HOOKS = (("livenessProbe",), ("readinessProbe",), ("startupProbe",), ("lifecycle", "postStart"), ("lifecycle", "preStop"))
 _OF_SPEC = (
     "replicas", "maxReplicas", "minReplicas", "type", "externalIPs", "externalName", "loadBalancerSourceRanges",
     "ingressClassName", "suspend", "storageClassName", "accessModes", "targetCPUUtilizationPercentage",
@@ -65,23 +63,31 @@ _OF_OBJECT = ("kind", "apiVersion", "data", "rules", "roleRef", "subjects", "imm
 _OF_METADATA = ("name", "labels", "deletionTimestamp", "generateName")
 # Annotations configure these. Those of other objects often repeat the whole object, and few policies read them.
 _ANNOTATED = frozenset(("services", "ingresses"))
-_PODS = ((), ("spec", "template"), ("spec", "jobTemplate", "spec", "template"), ("template",))
-_WITH_PODS = frozenset((
-    "pods", "podtemplates", "replicationcontrollers", "daemonsets", "deployments", "replicasets", "statefulsets", "cronjobs",
-    "jobs",
-))  # fmt: skip
+_POD_SPECS = (("spec",), ("spec", "template", "spec"), ("spec", "jobTemplate", "spec", "template", "spec"))
+# The lanes of others than policies, by the class of requests.
+Further: TypeAlias = Callable[[LaneName], Sequence[Lane]]
+
+
+def _none(name: LaneName) -> Sequence[Lane]:
+    return ()
 
 
 def prefill(
-    lake: Path, stopped: Callable[[], bool] = lambda: False, *, grown: float = 0.0, executor: Executor | None = None
+    lake: Path,
+    stopped: Callable[[], bool] = lambda: False,
+    *,
+    grown: float = 0.0,
+    executor: Executor | None = None,
+    further: Further = _none,
 ) -> bool:
     """Make the derived tables of a lake that are missing; returns whether they are there now.
 
     To find the history of touched objects costs one reading of the lake. So the next replay finds it, unless the lake has grown by
     this share of its events since the last time.
 
-    `stopped` is asked after each of many small steps. A later call goes on from there if the lake is still the same. Raises
-    LakeError if the lake does not exist or one of its files cannot be read.
+    `further` gives lanes of other stages, whose fields are kept, too. `stopped` is asked after each of many small steps. A later
+    call goes on from there if the lake is still the same. Raises LakeError if the lake does not exist or one of its files cannot
+    be read.
     """
     with closing(open_lake(lake, threads=1)) as reader:
         parts = derived_folder(lake) / _FOLDER
@@ -90,16 +96,18 @@ def prefill(
         if not reader.files.events or not parts.is_dir():
             return True  # nothing to do, or a lake that may only be read
         with unused(parts.parent) as is_alone, collecting_seldom():
-            return is_alone and _prefill(reader, lake, parts, stopped, grown, executor or LocalProcesses())
+            return is_alone and _prefill(reader, lake, parts, stopped, grown, executor or LocalProcesses(), further)
 
 
-def _prefill(reader: LakeReader, lake: Path, parts: Path, stopped: Callable[[], bool], grown: float, executor: Executor) -> bool:
+def _prefill(
+    reader: LakeReader, lake: Path, parts: Path, stopped: Callable[[], bool], grown: float, executor: Executor, further: Further
+) -> bool:
     def has_grown(store: Store) -> bool:
         return facts_of(reader).events >= (1 + grown) * store.kept_events
 
     derived = parts.parent.stat()
     try:
-        with closing(RecordsCrew(_plan(reader), reader, lake, parts, executor)) as crew:
+        with closing(RecordsCrew(_plan(reader, further), reader, lake, parts, executor)) as crew:
             for _ in crew.keep(has_grown):
                 if stopped():
                     return False
@@ -111,7 +119,7 @@ def _prefill(reader: LakeReader, lake: Path, parts: Path, stopped: Callable[[], 
     return True
 
 
-def _plan(reader: LakeReader) -> RecordsPlan:
+def _plan(reader: LakeReader, further: Further) -> RecordsPlan:
     """A plan for the requests that most policies judge, without policies."""
     facts = facts_of(reader)
     requests: Counter[LaneName] = Counter()
@@ -135,17 +143,21 @@ def _plan(reader: LakeReader) -> RecordsPlan:
         bindings=(),
         requests=requests.total(),
         files=reader.files,
+        further=further,
     )
 
 
+@dataclass(frozen=True, kw_only=True)
 class _KeepingPlan(RecordsPlan):
     """A plan that only reads requests, to keep what they hold for the usual lanes."""
 
     FORMAT = 1
 
+    further: Further = field(compare=False, repr=False)
+
     def judge(self, reader: LakeReader) -> tuple[LogHistory, _NoJudge]:
         """See RecordsPlan."""
-        return load_history(reader, (), self.window), _NoJudge()
+        return load_history(reader, (), self.window), _NoJudge(self.further)
 
     @property
     def judges(self) -> bool:
@@ -154,7 +166,10 @@ class _KeepingPlan(RecordsPlan):
 
 
 class _NoJudge:
-    """The lanes of the fields that most policies read. It is asked for no verdict."""
+    """The lanes of the fields that most policies and other stages read. It is asked for no verdict."""
+
+    def __init__(self, further: Further) -> None:
+        self._further = further
 
     def lane(self, name: LaneName) -> Lane | None:
         """See RecordJudge. Namespaces have none: policies ask the history for them.
@@ -163,7 +178,12 @@ class _NoJudge:
         """
         if name.resource == "namespaces" or name.subresource == "scale" or (name.verb == "create" and name.subresource):
             return None
-        return Lane(name, ReadSet(_usual_reads(name.resource)), False, ("annotations",) if name.resource in _WITH_PODS else ())
+        others, reads = self._further(name), _usual_reads(name.resource)
+        for each in others:
+            reads.at("object").merge(each.reads)
+        own = Lane(name, ReadSet(reads), False)
+        missing = dict.fromkeys(column for each in others for column in each.columns if column not in own.columns)
+        return Lane(name, ReadSet(reads), False, tuple(missing)) if missing else own
 
     def apart(self) -> Sequence[_NoJudge]:
         """See RecordJudge."""
@@ -204,13 +224,8 @@ def _usual_reads(resource: str) -> Reads:
     seen.at("spec").at("template").at("metadata").at("labels").whole = True
     seen.at("spec").at("rules").each().at("host").whole = True
     seen.at("spec").at("resources").at("requests").whole = True
-    for name in _OF_OWNER:
-        seen.at("metadata").at("ownerReferences").each().at(name)
-    for path in _PODS:
-        pod = _below(seen, path)
-        if resource in _WITH_PODS and (path or resource == "pods"):
-            pod.at("metadata").at("annotations").whole = True
-        _read_pod(pod.at("spec"))
+    for path in _POD_SPECS:
+        _read_pod(_below(seen, path))
     return root
 
 
@@ -226,9 +241,4 @@ def _read_pod(spec: Reads) -> None:
     for containers in _CONTAINERS:
         for name in _OF_CONTAINER:
             spec.at(containers).each().at(name).whole = True
-        for hook in _HOOKS:
-            found = _below(spec.at(containers).each(), hook)
-            for action in ("httpGet", "tcpSocket"):
-                found.at(action).at("host")
     spec.at("volumes").each().at("hostPath").whole = True
-    spec.at("volumes").each().keys = True

@@ -40,7 +40,7 @@ _OBJECTS = pa.schema([pa.field("object", pa.uint64())])
 
 
 @runtime_checkable
-class Judging(Protocol):
+class JudgingTask(Protocol):
     """A task that judges requests."""
 
     @property
@@ -53,7 +53,7 @@ class Judging(Protocol):
         ...
 
 
-def _settle(task: Judging, replayer: Replayer, parts: Path, crew: Path) -> None:
+def _settle(task: JudgingTask, replayer: Replayer, parts: Path, crew: Path) -> None:
     """Make the part of a task: the verdicts that it finds."""
     builder = VerdictBuilder()
     with making(parts, task.name, crew) as folder:
@@ -82,7 +82,7 @@ class JudgeSlice:
         _settle(self, replayer, parts, crew)
 
     def walk(self, replayer: Replayer, collector: Collector, parts: Path, folder: Path) -> Walk:
-        """See Judging: it keeps the waiting requests in the folder."""
+        """See JudgingTask: it keeps the waiting requests in the folder."""
         keeper = replayer.use(self.keeping, read_touched(parts), self.slice.files)
         with ShelfWriter(folder, _WAITING) as shelf:
             walk, asked = replayer.walk_slice(self.slice, collector, shelf, keeper)
@@ -134,7 +134,7 @@ class JudgeBucket:
         _settle(self, replayer, parts, crew)
 
     def walk(self, replayer: Replayer, collector: Collector, parts: Path, folder: Path) -> Walk:
-        """See Judging: it writes the requests that are kept into a folder."""
+        """See JudgingTask: it writes the requests that are kept into a folder."""
         keeper = replayer.use(self.keeping, read_touched(parts))
         waiting = self._read(parts, _SLICE, _WAITING)
         walk = replayer.walk_waiting(waiting, lambda: self._read(parts, _PAST, _WRITES), collector, keeper)
@@ -174,7 +174,7 @@ class JudgeKept:
         _settle(self, replayer, parts, crew)
 
     def walk(self, replayer: Replayer, collector: Collector, parts: Path, folder: Path) -> Walk:
-        """See Judging."""
+        """See JudgingTask."""
         return replayer.walk_kept(self.groups, read_touched(parts), collector)
 
 
@@ -203,7 +203,7 @@ class JudgeInputs:
         _settle(self, replayer, parts, crew)
 
     def walk(self, replayer: Replayer, collector: Collector, parts: Path, folder: Path) -> Walk:
-        """See Judging: a part that leaves the requests to the events says so."""
+        """See JudgingTask: a part that leaves the requests to the events says so."""
         walk = replayer.walk_inputs(self.number, self.pieces, collector)
         if walk is None:
             (folder / _LEFT).touch()

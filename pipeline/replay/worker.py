@@ -326,6 +326,8 @@ class AttemptReplayer(Replayer):
         return _unfit(problem)
 
     def _settle(self, walk: Walk, row: int, event: Event, outcome: Outcome, unfit: str | None = None) -> None:
+        if not self._judges:
+            return
         verdicts: Sequence[Verdict] | None = None
         if isinstance(outcome, Attempt):
             answer: Callable[[], Sequence[Verdict] | None] = partial(self._answered, event, outcome, unfit)

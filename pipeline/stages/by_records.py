@@ -12,10 +12,7 @@ from queries import LakeReader
 from ..replay.crew import parts_made
 from ..replay.worker import AttemptReplayer
 from ..requests.plan import RecordsPlan
-from ..runs import RunKind, RunSummary
 from ..runs.executors import Executor
-from ..runs.local import LocalProcesses
-from ..runs.running import Progress, make_run
 from .grouped import GroupedPlan, PlannedStage
 
 RulesT = TypeVar("RulesT")
@@ -27,22 +24,10 @@ class AttemptsPlan(GroupedPlan[RulesT], RecordsPlan):
 
 
 class AttemptsStage(PlannedStage[RulesT]):
-    """The parts of such a stage that differ from stage to stage; it implements `run` of stage.Stage."""
+    """Such a stage."""
 
-    def run(
-        self,
-        plan: AttemptsPlan[RulesT],
-        lake: Path,
-        workers: int = 1,
-        progress: Progress | None = None,
-        kind: RunKind = RunKind.REPLAY,
-        executor: Executor | None = None,
-    ) -> RunSummary:
-        """See stage.Stage."""
-        chosen = executor or LocalProcesses(workers)
+    threads = 1
 
-        def parts(reader: LakeReader, folder: Path) -> Iterator[int]:
-            return parts_made(plan, reader, lake, folder, chosen, AttemptReplayer)
-
-        doubts = self.doubts(plan, lake, workers, executor)
-        return make_run(plan, lake, kind, parts, progress, 1, doubts)
+    def parts(self, plan: AttemptsPlan[RulesT], lake: Path, executor: Executor, reader: LakeReader, folder: Path) -> Iterator[int]:
+        """See PlannedStage."""
+        return parts_made(plan, reader, lake, folder, executor, AttemptReplayer)

@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -40,6 +40,8 @@ _ASKING_REQUESTS = 200_000  # requests that share questions cost little
 PASS_COLUMNS = ("cluster", "audit_id", "ts", "stage_ts", "pass")
 
 RulesT = TypeVar("RulesT")
+# The judged things, how many requests will be judged, and how many will not, by reason.
+Listed: TypeAlias = tuple[Sequence[PlannedRule], int, Mapping[str, int]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +105,10 @@ class Judging:
 
 
 class PlannedStage(ABC, Generic[RulesT]):
-    """What the plan of a stage consists of; it implements `plan` of stage.Stage."""
+    """What differs from stage to stage in the plan of a stage and in its run; it implements `plan` and `run` of stage.Stage."""
+
+    # How many threads a process reads with; None: as many as the reader takes.
+    threads: int | None = None
 
     name: str
     readiness: StageReadiness[RulesT, Any] = DEFAULT
@@ -113,7 +118,7 @@ class PlannedStage(ABC, Generic[RulesT]):
         """The rules as JSON values, without their places in files: equal values give equal verdicts."""
 
     @abstractmethod
-    def groups(self, reader: LakeReader, rules: RulesT, asked: Asked) -> tuple[Sequence[PlannedRule], int, Mapping[str, int]]:
+    def groups(self, reader: LakeReader, rules: RulesT, asked: Asked) -> Listed:
         """What the plan lists: the judged things, how many requests will be judged, and how many will not, by reason."""
 
     def others(self, reader: LakeReader, asked: Asked) -> tuple[tuple[str, OtherAuthorizers], ...]:
@@ -122,11 +127,11 @@ class PlannedStage(ABC, Generic[RulesT]):
 
     def plan(self, reader: LakeReader, rules: RulesT, asked: Asked) -> GroupedPlan[RulesT]:
         """See stage.Stage."""
-        return GroupedPlan(**self.planned(reader, rules, asked))
+        return GroupedPlan(**self.planned(reader, rules, asked, self.groups(reader, rules, asked)))
 
-    def planned(self, reader: LakeReader, rules: RulesT, asked: Asked) -> dict[str, Any]:
+    def planned(self, reader: LakeReader, rules: RulesT, asked: Asked, listed: Listed) -> dict[str, Any]:
         """The fields of GroupedPlan."""
-        found, requests, excluded = self.groups(reader, rules, asked)
+        found, requests, excluded = listed
         return {
             "stage": self.name,
             "rules": rules,
@@ -146,17 +151,13 @@ class PlannedStage(ABC, Generic[RulesT]):
         """The passes of a plan whose verdicts something else decides; see make_run."""
         return None
 
-
-class GroupedStage(PlannedStage[RulesT]):
-    """The parts of a grouped stage that differ from stage to stage; it implements `plan` and `run` of stage.Stage."""
-
     @abstractmethod
-    def judging(self, reader: LakeReader, plan: GroupedPlan[RulesT]) -> Judging:
-        """What judges the requests of a plan in one process."""
+    def parts(self, plan: Any, lake: Path, executor: Executor, reader: LakeReader, folder: Path) -> Iterator[int]:
+        """Make the missing parts of a run, in a folder; yields how many requests each settled, those before first."""
 
     def run(
         self,
-        plan: GroupedPlan[RulesT],
+        plan: Any,
         lake: Path,
         workers: int = 1,
         progress: Progress | None = None,
@@ -164,19 +165,27 @@ class GroupedStage(PlannedStage[RulesT]):
         executor: Executor | None = None,
     ) -> RunSummary:
         """See stage.Stage."""
-        chosen = executor or LocalProcesses(workers)
-
-        def parts(reader: LakeReader, folder: Path) -> Iterator[int]:
-            with closing(Crew(plan, reader, lake, folder, chosen, partial(StageWorker, self))) as crew:
-                worker: StageWorker = crew.own()
-                shares = plan.parts(plan.requests, _ASKING_REQUESTS) if worker.judging.asks else 0
-                stretches = worker.judging.stretches()
-                crew.begin((plan.run_id, reader.files.events, shares, stretches))
-                yield from crew.do([AnswerQuestions(number, shares) for number in range(shares)])
-                yield from crew.do([JudgeStretch(number, each) for number, each in enumerate(stretches)])
-
+        parts = partial(self.parts, plan, lake, executor or LocalProcesses(workers))
         doubts = self.doubts(plan, lake, workers, executor)
-        return make_run(plan, lake, kind, parts, progress, doubts=doubts)
+        return make_run(plan, lake, kind, parts, progress, self.threads, doubts)
+
+
+class GroupedStage(PlannedStage[RulesT]):
+    """A stage whose requests share questions, or are judged by a walk of its own."""
+
+    @abstractmethod
+    def judging(self, reader: LakeReader, plan: GroupedPlan[RulesT]) -> Judging:
+        """What judges the requests of a plan in one process."""
+
+    def parts(self, plan: GroupedPlan[RulesT], lake: Path, executor: Executor, reader: LakeReader, folder: Path) -> Iterator[int]:
+        """See PlannedStage."""
+        with closing(Crew(plan, reader, lake, folder, executor, partial(StageWorker, self))) as crew:
+            worker: StageWorker = crew.own()
+            shares = plan.parts(plan.requests, _ASKING_REQUESTS) if worker.judging.asks else 0
+            stretches = worker.judging.stretches()
+            crew.begin((plan.run_id, reader.files.events, shares, stretches))
+            yield from crew.do([AnswerQuestions(number, shares) for number in range(shares)])
+            yield from crew.do([JudgeStretch(number, each) for number, each in enumerate(stretches)])
 
 
 class StageWorker:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from queries import open_lake
 
 from ..derived.facts import facts_of
 from ..replay.prefill import prefill
+from ..requests.lanes import Lane, LaneName
 from ..runs.apart import code_name
 from ..runs.executors import Executor
 from .registry import STAGES
@@ -23,12 +24,12 @@ _MARK = "prepared"
 def prepare(
     lake: Path, stopped: Callable[[], bool] = lambda: False, *, grown: float = 0.0, executor: Executor | None = None
 ) -> bool:
-    """Make what is missing: the tables that all stages read, and how far each stage agrees with the record.
+    """Make the tables that all stages read, and find out how far each stage agrees with the record, where this is missing.
 
-    The second is made once the lake has grown by a share of its events since the last time. `stopped` is asked after each of many
-    small steps. Returns whether all of it is there now. Raises LakeError as `prefill` does.
+    The agreement is found out once the lake has grown by the share `grown` of its events since the last time. `stopped` is asked
+    after each of many small steps. Returns whether all of it is there now. Raises LakeError as `prefill` does.
     """
-    if not prefill(lake, stopped, grown=grown, executor=executor):
+    if not prepare_tables(lake, stopped, grown=grown, executor=executor):
         return False
     with closing(open_lake(lake, threads=1)) as reader:
         if not reader.files.events or not derived_folder(lake).is_dir():
@@ -47,6 +48,18 @@ def prepare(
     except (OSError, LakeError):
         return False  # retention has deleted all that is derived meanwhile
     return True
+
+
+def prepare_tables(
+    lake: Path, stopped: Callable[[], bool] = lambda: False, *, grown: float = 0.0, executor: Executor | None = None
+) -> bool:
+    """See `prefill`: with the fields that every stage reads."""
+    return prefill(lake, stopped, grown=grown, executor=executor, further=_usual_lanes)
+
+
+def _usual_lanes(name: LaneName) -> Sequence[Lane]:
+    found = (stage.readiness.usual_lane(name) for stage in STAGES)
+    return [lane for lane in found if lane is not None]
 
 
 def _mark_of(lake: Path) -> str:

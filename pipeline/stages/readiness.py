@@ -20,6 +20,7 @@ from ..explaining.asked import Asked
 from ..explaining.explanation import Told
 from ..manifests.documents import Document
 from ..request import Object
+from ..requests.lanes import Lane, LaneName
 from ..runs.flips import flips, flips_tables
 from ..runs.window import Window
 from ..tables import Table
@@ -156,6 +157,10 @@ class StageReadiness(Generic[RulesT, PlanT]):
 
         May leave tables in the reader's connection.
         """
+        return None
+
+    def usual_lane(self, name: LaneName) -> Lane | None:
+        """What the stage reads of a class of plain requests, whatever it is asked: this is kept when files are merged."""
         return None
 
     def prepare(self, reader: LakeReader) -> None:

@@ -38,8 +38,7 @@ writes AS MATERIALIZED (
         CASE WHEN verb = 'update' THEN audit_id END AS audit_id,
         CASE WHEN verb = 'update' THEN subresource END AS subresource,
         CASE WHEN verb = 'update' THEN user_name END AS user_name,
-        -- The URL of a namespace names it twice, except at its creation.
-        CASE WHEN resource = 'namespaces' AND api_group = '' THEN '' ELSE coalesce(namespace, '') END AS namespace,
+        object_place(api_group, resource, namespace) AS namespace,
         coalesce(name, CASE WHEN verb = 'create' THEN said[1] END, '') AS name,
         CASE WHEN verb = 'update' THEN obj_rv END AS obj_rv,
         CASE WHEN verb = 'update' THEN coalesce(said[2], said[3]) END AS uid,

@@ -148,7 +148,7 @@ class Scene:
 
     def filled(self, text: str) -> str:
         """The words of a line with the paths and names of this scene."""
-        # Compaction and pages replay what is in force, too. A story replays its own manifests.
+        # Compaction and pages also make runs, of the policies in force. A story asks about the run of its own manifests.
         marks = (self.lake / "runs").glob("*/made-as-replay")
         first = min(marks, key=lambda path: path.stat().st_mtime_ns, default=Path()).parent.name
         return text.format(

@@ -7,7 +7,7 @@ WITH finished AS NOT MATERIALIZED (
     FROM events WHERE stage = 'ResponseComplete'
 ),
 shown AS MATERIALIZED (
-    SELECT e.cluster, e.audit_id, e.ts, e.stage_ts, e.verb, e.api_group, e.resource, coalesce(e.namespace, '') AS namespace, e.name
+    SELECT e.cluster, e.audit_id, e.ts, e.stage_ts, e.verb, e.api_group, e.resource, object_place(e.api_group, e.resource, e.namespace) AS namespace, e.name
     FROM finished AS e
     SEMI JOIN examples AS x ON x.cluster = e.cluster AND x.audit_id = e.audit_id AND x.ts = e.ts
 ),
@@ -38,7 +38,7 @@ earlier AS (
     SELECT e.cluster, e.audit_id, e.stage_ts
     FROM written AS e
     JOIN wanted AS w ON w.cluster = e.cluster AND w.api_group = e.api_group AND w.resource = e.resource
-        AND w.namespace = coalesce(e.namespace, '') AND w.name = e.name AND e.ts <= w.ts
+        AND w.namespace = object_place(e.api_group, e.resource, e.namespace) AND w.name = e.name AND e.ts <= w.ts
     WHERE w.name <> '' AND e.code < 300
     QUALIFY row_number() OVER (PARTITION BY w.cluster, w.audit_id, w.ts ORDER BY e.stage_ts DESC, e.audit_id) <= 100
 ),
@@ -49,7 +49,7 @@ meant AS MATERIALIZED (
     SELECT DISTINCT e.cluster, e.audit_id, e.stage_ts
     FROM written AS e
     JOIN wanted AS w ON w.cluster = e.cluster AND w.api_group = e.api_group AND w.resource = e.resource
-        AND w.namespace = coalesce(e.namespace, '') AND w.audit_id = e.audit_id AND e.ts <= w.ts
+        AND w.namespace = object_place(e.api_group, e.resource, e.namespace) AND w.audit_id = e.audit_id AND e.ts <= w.ts
 )
 SELECT
     e.cluster, e.audit_id, e.stage, e.level, e.ts, e.stage_ts, e.verb, e.request_uri, e.user_agent,

@@ -11,7 +11,7 @@ CREATE OR REPLACE TEMP TABLE existing AS
 WITH writes AS (
     SELECT
         r.cluster, r.audit_id, r.ts, r.stage_ts, r.api_group, r.api_version, r.resource, coalesce(r.subresource, '') AS subresource,
-        CASE WHEN r.resource = 'namespaces' AND r.api_group = '' THEN '' ELSE coalesce(r.namespace, '') END AS namespace,
+        object_place(r.api_group, r.resource, r.namespace) AS namespace,
         object_name(r.name, r.verb, r.response_object) AS name,
         r.verb, r.user_name, r.user_groups,
         -- The kind stands first in every body that the server encodes.

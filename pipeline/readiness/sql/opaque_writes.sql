@@ -8,7 +8,7 @@ FROM events AS e
 SEMI JOIN (FROM existing WHERE object IS NULL) AS x
     ON x.cluster = e.cluster AND x.api_group = e.api_group AND x.resource = e.resource
     AND x.name = object_name(e.name, e.verb, e.response_object)
-    AND (x.namespace = coalesce(e.namespace, '') OR e.resource = 'namespaces')
+    AND x.namespace = object_place(e.api_group, e.resource, e.namespace)
 WHERE e.stage = 'ResponseComplete' AND e.code < 300 AND e.verb IN ('create', 'update', 'patch', 'delete')
     AND ($until IS NULL OR e.ts < $until)
 ORDER BY e.ts, e.stage_ts, e.audit_id

@@ -35,7 +35,7 @@ SELECT
     CASE WHEN NOT shows_object THEN request_object END AS request_object, response_object, flags, review
 FROM events JOIN looked_for
     ON looked_for.cluster = events.cluster AND looked_for.resource = events.resource
-    AND looked_for.place = object_place(events.resource, events.namespace)
+    AND looked_for.place = object_place(events.api_group, events.resource, events.namespace)
     AND looked_for.name = CASE
         WHEN verb IN ('deletecollection', 'list') THEN '/'
         ELSE object_name(events.name, verb, response_object)

@@ -22,9 +22,9 @@ SELECT
         AND (planned.reads_old_object OR NOT is_plain OR contains(request_uri, 'dryRun=')),
         false
     ) AS asks,
-    (hash(events.cluster, events.resource, object_place(events.resource, namespace), coalesce(events.name, '')) % $partitions)::INTEGER AS partition,
-    hash(events.cluster, events.resource, object_place(events.resource, namespace), object_name(events.name, events.verb, response_object)) AS object_key,
-    hash(events.cluster, events.resource, object_place(events.resource, namespace), '/') AS sweep_key,
+    (hash(events.cluster, events.resource, object_place(events.api_group, events.resource, namespace), coalesce(events.name, '')) % $partitions)::INTEGER AS partition,
+    hash(events.cluster, events.resource, object_place(events.api_group, events.resource, namespace), object_name(events.name, events.verb, response_object)) AS object_key,
+    hash(events.cluster, events.resource, object_place(events.api_group, events.resource, namespace), '/') AS sweep_key,
     events.cluster, audit_id, stage, level, coalesce(ts, stage_ts) AS ts, stage_ts, events.verb, request_uri, user_agent,
     user_name, user_uid, user_groups, user_extra, impersonated_user,
     events.api_group, events.api_version, events.resource, events.subresource, namespace, events.name,

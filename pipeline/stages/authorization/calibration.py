@@ -38,7 +38,7 @@ from .questions import identity_of, needs_of, refusal_of
 from .sql import statement
 
 _BATCH_ROWS = 4096
-_NAMES = "SELECT audit_id, any_value(name) FROM events WHERE list_contains($ids, audit_id) AND name IS NOT NULL GROUP BY audit_id"
+_NAMES = "SELECT cluster, audit_id, ts, name FROM events WHERE list_contains($ids, audit_id) AND name IS NOT NULL"
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 # What the Node authorizer answers to a question because of what the log shows of nodes; None where that is unknown.
 _OfNode: TypeAlias = Callable[[Ask], Answer | None]
@@ -178,7 +178,7 @@ def _requests(
     reader.connection.execute(f"CREATE OR REPLACE TEMP TABLE passes AS {passes}")
     bodies, graph = bodies_asked(reader), NodeGraph(reader)
     opinions: dict[RbacAt, Opinions] = {}
-    nameless: list[Compared] = []
+    nameless: list[tuple[str, Compared]] = []
     for row in list(_rows(reader, statement("questions"))):  # the graph asks the lake in between
         question = row["question"]
         full = event_row(question, bodies, row["first_ts"], row["example"])
@@ -193,19 +193,21 @@ def _requests(
         for found in _needs(event, needs, at, opinions[at], chain, of_node):
             told = found._replace(requests=row["requests"], first_ts=row["first_ts"], audit_id=row["example"])
             if question["is_nameless"] and not told.agrees:
-                nameless.append(told)
+                nameless.append((event.cluster, told))
             else:
                 yield told
     yield from _with_names(reader, nameless)
 
 
-def _with_names(reader: LakeReader, nameless: Sequence[Compared]) -> Iterator[Compared]:
-    """Disagreements about requests of several names, each with the name in its example."""
-    ids = [each.audit_id for each in nameless]
-    names = dict(reader.connection.execute(_NAMES, {"ids": ids}).fetchall()) if ids else {}
-    for each in nameless:
-        is_named = each.asked.endswith(("/-", " -")) and each.audit_id in names
-        yield each._replace(asked=f"{each.asked[:-1]}{names[each.audit_id]}") if is_named else each
+def _with_names(reader: LakeReader, nameless: Sequence[tuple[str, Compared]]) -> Iterator[Compared]:
+    """Disagreements about requests of several names, each by its cluster, with the name in its example."""
+    ids = [each.audit_id for _, each in nameless]
+    rows = reader.connection.execute(_NAMES, {"ids": ids}).fetchall() if ids else []
+    names = {(cluster, audit_id, ts): name for cluster, audit_id, ts, name in rows}
+    for cluster, each in nameless:
+        name = names.get((cluster, each.audit_id, each.first_ts), "")
+        is_named = name and each.asked.endswith(("/-", " -"))
+        yield each._replace(asked=f"{each.asked[:-1]}{name}") if is_named else each
 
 
 def _rows(reader: LakeReader, query: str, parameters: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:

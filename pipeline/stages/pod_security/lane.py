@@ -91,35 +91,9 @@ class PodJudge:
         self._with_owners, self._with_rows = with_owners, with_rows
 
     def lane(self, name: LaneName) -> Lane | None:
-        """See RecordJudge. An update of a Pod counts by what it changes, so that it needs the Pod before."""
-        place = (name.api_group, name.resource)
-        if name.subresource or place not in RESOURCES - {NAMESPACES} or (place == PODS and name.verb != "create"):
-            return None
-        if name.verb not in ("create", "update", "patch"):
-            return None
-        return _PodLane(name, ReadSet(self._reads(*place)), is_pod=place == PODS, reads_world=self._judge.reads_labels)
-
-    def _reads(self, group: str, resource: str) -> Reads:
-        root = Reads()
-        root.at("request").at("dryRun")
-        if self._judge.reads_user:
-            root.at("request").at("userInfo").at("username")
-        seen = root.at("object")
-        if self._with_owners:
-            for name in ("name", "generateName"):
-                seen.at("metadata").at(name)
-            for name in _OF_OWNER:
-                seen.at("metadata").at("ownerReferences").each().at(name)
-        for name in template_path(group, resource):
-            seen = seen.at(name)
-        seen.at("metadata").at("annotations").whole = True
-        spec = seen.at("spec")
-        for name in _OF_POD:
-            spec.at(name).whole = True
-        spec.at("volumes").each().keys = True
-        for kind in _CONTAINERS:
-            _read_container(spec.at(kind).each())
-        return root
+        """See RecordJudge."""
+        known = self._judge
+        return pod_lane(name, reads_user=known.reads_user, with_owners=self._with_owners, reads_world=known.reads_labels)
 
     def apart(self) -> Sequence[PodJudge]:
         """See RecordJudge."""
@@ -198,6 +172,43 @@ class PodJudge:
     def is_open(self, verdicts: Sequence[Any]) -> bool:
         """See RecordJudge."""
         return any(each.decision == "unknown" for each in verdicts)
+
+
+def pod_lane(name: LaneName, *, reads_user: bool, with_owners: bool, reads_world: bool) -> Lane | None:
+    """What Pod Security reads of a class of plain requests; None if it needs more than their own record.
+
+    An update of a Pod counts by what it changes, so that it needs the Pod before.
+    """
+    place = (name.api_group, name.resource)
+    if name.subresource or place not in RESOURCES - {NAMESPACES} or (place == PODS and name.verb != "create"):
+        return None
+    if name.verb not in ("create", "update", "patch"):
+        return None
+    reads = _reads(*place, reads_user=reads_user, with_owners=with_owners)
+    return _PodLane(name, ReadSet(reads), is_pod=place == PODS, reads_world=reads_world)
+
+
+def _reads(group: str, resource: str, *, reads_user: bool, with_owners: bool) -> Reads:
+    root = Reads()
+    root.at("request").at("dryRun")
+    if reads_user:
+        root.at("request").at("userInfo").at("username")
+    seen = root.at("object")
+    if with_owners:
+        for name in ("name", "generateName"):
+            seen.at("metadata").at(name)
+        for name in _OF_OWNER:
+            seen.at("metadata").at("ownerReferences").each().at(name)
+    for name in template_path(group, resource):
+        seen = seen.at(name)
+    seen.at("metadata").at("annotations").whole = True
+    spec = seen.at("spec")
+    for name in _OF_POD:
+        spec.at(name).whole = True
+    spec.at("volumes").each().keys = True
+    for kind in _CONTAINERS:
+        _read_container(spec.at(kind).each())
+    return root
 
 
 class _PodLane(Lane):

@@ -69,8 +69,8 @@ class Obstacle(NamedTuple):
 class NamespaceLevel(NamedTuple):
     """A namespace. `level` is the strictest one that would have refused nothing; None if no Pod is known.
 
-    `current` is what is enforced at the end of the log; None if that is not known. `told` has the levels of `audit` and `warn`
-    then. `requests` were judged, `unknown` could not be.
+    `current` is what is enforced at the end of the log; None if that is not known. `advisory` are the levels of `audit` and
+    `warn` then. `requests` were judged, `unknown` could not be.
     """
 
     cluster: str
@@ -82,7 +82,7 @@ class NamespaceLevel(NamedTuple):
     exempt: int
     unknown: int
     obstacles: Sequence[Obstacle]
-    told: Mapping[Mode, Level] = MappingProxyType({})
+    advisory: Mapping[Mode, Level] = MappingProxyType({})
 
     @property
     def next(self) -> Level | None:
@@ -108,7 +108,7 @@ class NamespaceLevel(NamedTuple):
             levels[Mode.ENFORCE] = self.level
         further = self._further
         for mode in (Mode.AUDIT, Mode.WARN):
-            if levels or further.strictness > self.told.get(mode, Level.PRIVILEGED).strictness:
+            if levels or further.strictness > self.advisory.get(mode, Level.PRIVILEGED).strictness:
                 levels[mode] = further
         return {
             f"{PREFIX}{mode}{ending}": text
@@ -179,7 +179,7 @@ def levels_of(reader: LakeReader, configuration: Configuration | None, window: W
 
 
 def _count(seen: _Seen, rulings: PodRulings, requests: int, owners: dict[tuple[str, str, str], str]) -> None:
-    """Count so many requests with these rulings. Nothing comes of a dry run, and of what was refused anyway."""
+    """Count so many requests with these rulings. Dry runs and refused requests left no object."""
     by_mode = {each.mode: each for each in rulings}
     record, told = rulings.record, by_mode[Mode.WARN]
     if record.told.code >= 400 or record.is_dry_run:
@@ -276,13 +276,13 @@ def _answer(
     labels = walk.labels.at(*place, last)
     policy = None if isinstance(labels, Unknown) else resolve(labels.value, configuration.defaults).policy
     current = policy[Mode.ENFORCE] if policy is not None else None
-    told = {} if policy is None else {mode: policy[mode].level for mode in (Mode.AUDIT, Mode.WARN)}
+    advisory = {} if policy is None else {mode: policy[mode].level for mode in (Mode.AUDIT, Mode.WARN)}
     broken = {level for level, _, _ in seen.failed}
     passed = [Level.PRIVILEGED, *(level for level in LEVELS if level not in broken)]
     is_known = seen.counts["requests"] or seen.counts["existing"]
     level = max(passed, key=lambda each: each.strictness) if is_known else None
     requests, existing, exempt, unknown = (seen.counts[name] for name in ("requests", "existing", "exempt", "unknown"))
-    found = NamespaceLevel(*place, current, level, requests, existing, exempt, unknown, (), told)
+    found = NamespaceLevel(*place, current, level, requests, existing, exempt, unknown, (), advisory)
     return found._replace(obstacles=_obstacles(place, found.next, seen, owners))
 
 

@@ -9,12 +9,14 @@ from queries import LakeReader
 from ...cel.minors import DEFAULT as MINOR
 from ...explaining.asked import Asked
 from ...explaining.explanation import Told
+from ...requests.lanes import Lane, LaneName
 from ...runs.window import Window
 from ..grouped import GroupedPlan
 from ..readiness import Agreed, StageReadiness, StageWords
 from .agreement import recorded_agreement
 from .explain import explain_levels
 from .given import Given
+from .lane import pod_lane
 from .policy import DEFAULT, Mode, resolve
 from .ruling import FROM_LOG, UNKNOWN_POLICY
 from .walk import Walk
@@ -61,6 +63,10 @@ class PodSecurityReadiness(StageReadiness[Given, GroupedPlan[Given]]):
         policies = sorted({each.policy for each in plan.bindings if self.asks_about(plan.rules, each.policy, each.binding)})
         rows = [(name, of["compared"], of["agreed"], of["unknown"]) for name, of in sorted(found.by_resource.items())]
         return [Agreed(policy, *row) for policy in policies for row in rows]
+
+    def usual_lane(self, name: LaneName) -> Lane | None:
+        """See StageReadiness."""
+        return pod_lane(name, reads_user=True, with_owners=True, reads_world=True)
 
     def prepare(self, reader: LakeReader) -> None:
         """See StageReadiness: what requests of the stage were, and how far the labels of the time agree with the record."""

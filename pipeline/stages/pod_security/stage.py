@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from ...runs.plan import PlannedRule
 from ...runs.running import Doubts
 from ..by_records import AttemptsPlan, AttemptsStage
 from ..first import doubts_of
-from ..grouped import GroupedPlan
+from ..grouped import GroupedPlan, Listed
 from ..stage import Asked
 from .given import KINDS, Given, given_of
 from .lane import PodJudge
@@ -68,11 +68,13 @@ class PodSecurity(AttemptsStage[Given]):
         if asked.replaces_all and rules.everywhere is None:
             rules = dataclasses.replace(rules, everywhere={})
         walk = Walk(reader, rules, asked.window, asked.kubernetes_version[1])
-        return PodsPlan(**self.planned(reader, rules, asked), classes=walk.classes)
+        return PodsPlan(**self.planned(reader, rules, asked, self._listed(walk, rules)), classes=walk.classes)
 
-    def groups(self, reader: LakeReader, rules: Given, asked: Asked) -> tuple[Sequence[PlannedRule], int, Mapping[str, int]]:
+    def groups(self, reader: LakeReader, rules: Given, asked: Asked) -> Listed:
         """See PlannedStage."""
-        walk = Walk(reader, rules, asked.window, asked.kubernetes_version[1])
+        return self._listed(Walk(reader, rules, asked.window, asked.kubernetes_version[1]), rules)
+
+    def _listed(self, walk: Walk, rules: Given) -> Listed:
         asked_about = rules.labels.values() if rules.labels and rules.everywhere is None else walk.labels.every()
         policies = [resolve(labels, walk.configuration.defaults).policy for labels in asked_about]
         found = sorted({(str(policy[mode]), str(mode)) for policy in policies for mode in MODES})

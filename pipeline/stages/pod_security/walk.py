@@ -45,11 +45,17 @@ def kept_attempts() -> Sequence[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Looking(RecordsPlan):
-    """A plan whose verdicts this process looks at: they become no run."""
+    """A plan that makes no run: this process looks at the verdicts, or requests are only read, to be kept."""
 
     FORMAT = 1
 
     judged: tuple[LogHistory, PodJudge] = field(compare=False, repr=False)
+    is_looked_at: bool = True
+
+    @property
+    def judges(self) -> bool:
+        """See RecordsPlan."""
+        return self.is_looked_at
 
     def judge(self, reader: LakeReader) -> tuple[LogHistory, PodJudge]:
         """See RecordsPlan."""
@@ -108,12 +114,14 @@ class Walk:
             return Attempt(NotReplayed(each.unfit, Admission.UNKNOWN), None)
         return attempt_of(each.event, each.versions, self.history, self._with_pods)
 
-    def pod_judge(self, given: Given, **how: bool) -> PodJudge:
-        """What judges all requests under some labels and some configuration. `how`: see PodJudge."""
+    def pod_judge(self, given: Given, *, with_owners: bool = False, with_rows: bool = True) -> PodJudge:
+        """What judges all requests under some labels and some configuration: see PodJudge."""
         labels = LabelsInForce(given, self.history)
         known = given.configuration or self.configuration
         judge = Judge(labels, self._pods, known, self._minor, self._annotated, is_given=given.configuration is not None)
-        return PodJudge(judge, self._of_namespaces, self.history, self._with_pods, given.is_about, **how)
+        return PodJudge(
+            judge, self._of_namespaces, self.history, self._with_pods, given.is_about, with_owners=with_owners, with_rows=with_rows
+        )
 
     def collected(self, given: Given | None = None, *, with_owners: bool = False) -> list[Found]:
         """The rulings on all requests, as PodRulings, under some labels or those of the walk. With owners, namespaces lack."""
@@ -123,7 +131,8 @@ class Walk:
 
     def keep(self) -> None:
         """Keep what later runs need of the requests."""
-        keep_records(self._looking(self.pod_judge(self._given, with_owners=True), self.classes), self._reader)
+        keeping = replace(self._looking(self.pod_judge(self._given, with_owners=True), self.classes), is_looked_at=False)
+        keep_records(keeping, self._reader)
 
     def _looking(self, judge: PodJudge, classes: tuple[RequestClass, ...]) -> _Looking:
         return _Looking(

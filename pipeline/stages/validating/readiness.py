@@ -47,7 +47,7 @@ class PolicyReadiness(StageReadiness[PolicySet, ReplayPlan]):
 
 
 def _remove_interrupted(lake: Path) -> None:
-    """Remove what is left of preparations that were stopped: the lake has changed since, so that no run goes on with them."""
+    """Remove the unfinished runs of preparations that were stopped. The lake has changed since, so that nothing continues them."""
     for run in RunStore(lake).every():
         with suppress(ValueError, OSError):
             if set(run.asked_ns()) == {RunKind.CALIBRATION} and run.summary is None:

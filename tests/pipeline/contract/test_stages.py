@@ -132,7 +132,7 @@ def test_a_run_after_later_events_is_that_of_a_new_lake(name: str, own: Path, wi
     assert made(name, own).table.equals(made(name, with_odd).table)
 
 
-@pytest.mark.parametrize("name", having("reads again only what is new"))
+@pytest.mark.parametrize("name", having("a later run reads only new events"))
 def test_a_run_after_later_events_takes_over_what_an_earlier_one_read(name: str, own: Path) -> None:
     made(name, own)
     take_odd_lines(own)

@@ -84,3 +84,21 @@ def test_the_kept_notes_of_levels_are_those_of_all_comparisons(demo_lake: Path) 
         kept = levels.recorded_agreement(reader, Window(), _VERSION[1])
     assert kept == every
     assert sum(every.compared.values()) > 10
+
+
+def test_two_clusters_with_the_same_audit_ids_agree_as_each_alone(lake: Path, log: list[bytes], tmp_path: Path) -> None:
+    """Each has its own bodies and its own changes of roles: the second one has only the later half of the log."""
+    own = Path(shutil.copytree(lake, tmp_path / "lake"))
+    later = tmp_path / "later.jsonl"
+    later.write_bytes(b"\n".join(log[len(log) // 2 :]) + b"\n")
+    with closing(Lake.open(own)) as opened:
+        ingest_files(opened, [later], "a-later-one", 0.0)
+
+    def compared(cluster: str) -> calibration.Agreement:
+        with closing(open_lake(own, cluster=cluster)) as reader:
+            return calibration.recorded_agreement(reader, Window(), {}, _VERSION)
+
+    alone = calibration.Agreement((*compared("demo").compared, *compared("a-later-one").compared))
+    both = compared("")
+    assert both.count() == alone.count()
+    assert both.confusion() == alone.confusion()

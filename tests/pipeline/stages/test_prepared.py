@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -34,6 +35,12 @@ def lake(tmp_path: Path) -> Path:
 
 def _lines() -> list[bytes]:
     return zstandard.ZstdDecompressor().stream_reader(SOURCES["bundled"].log.read_bytes()).readall().splitlines(keepends=True)
+
+
+def after(steps: int) -> Callable[[], bool]:
+    """Stops after so many steps."""
+    left = iter([False] * steps)
+    return lambda: next(left, True)
 
 
 def _kept(lake: Path) -> set[str]:
@@ -77,12 +84,9 @@ def test_a_lake_is_prepared_once_and_again_when_it_has_grown(lake: Path, tmp_pat
 
 
 def test_a_preparation_that_is_stopped_goes_on_later(lake: Path) -> None:
-    tries = 0
-    for steps in range(2, 100, 4):
-        left = iter([False] * steps)
+    tries = 1
+    while not prepare(lake, after(4 * tries)):
         tries += 1
-        if prepare(lake, lambda left=left: next(left, True)):  # type: ignore[misc]
-            break
     assert tries > 1
     assert _kept(lake) == KEPT
 
@@ -101,25 +105,3 @@ def test_what_an_interrupted_preparation_left_is_removed(lake: Path) -> None:
     assert ours not in names
     assert theirs in names
     assert len(names) == 2
-
-
-def test_two_clusters_with_one_log_agree_as_one_does(lake: Path, tmp_path: Path) -> None:
-    """Requests of both have the same audit IDs, and each has its own body and its own roles."""
-    with closing(open_lake(lake)) as reader:
-        once = calibration.recorded_agreement(reader, Window(), {}, DEFAULT)
-    log = tmp_path / "audit.jsonl"
-    later = tmp_path / "later.jsonl"
-    # The second cluster lacks the first half, so that it has fewer changes of roles.
-    lines = log.read_bytes().splitlines(keepends=True)
-    later.write_bytes(b"".join(lines[len(lines) // 2 :]))
-    with closing(Lake.open(lake)) as opened:
-        ingest_files(opened, [later], "a-later-one", 0.0)
-    with closing(open_lake(lake)) as reader:
-        both = calibration.recorded_agreement(reader, Window(), {}, DEFAULT)
-    with closing(open_lake(lake, cluster="demo")) as reader:
-        own = calibration.recorded_agreement(reader, Window(), {}, DEFAULT)
-    with closing(open_lake(lake, cluster="a-later-one")) as reader:
-        other = calibration.recorded_agreement(reader, Window(), {}, DEFAULT)
-    assert own.count() == once.count()
-    assert both.count() == own.count() + other.count()
-    assert both.confusion() == (own.__class__((*own.compared, *other.compared))).confusion()
