@@ -16,7 +16,7 @@ from ...admission.policies.compile import CompiledExpression, CompiledPolicy, co
 from ...admission.policies.declarations import scope_for
 from ...admission.policies.decode import GROUP
 from ...admission.policies.limits import BUDGET, Limits
-from ...admission.policies.reads import reads_of
+from ...admission.policies.reads import PolicyReads, reads_of
 from ...admission.policies.refusing import too_new
 from ...cel import DYN, STRING, CompileError, Environment, ObjectType, ProgramError, ResultTypeError, Type, list_of
 from ...cel.library import jsonpatch
@@ -40,6 +40,7 @@ _RESULTS = {PatchType.APPLY_CONFIGURATION: OBJECT.type, PatchType.JSON_PATCH: li
 @dataclass(frozen=True)
 class CompiledMutation:
     """One mutation. `roots` are the parts of the request that it reads, and `limits` what it may cost: each has its own budget.
+    `reads` has the fields of these parts.
 
     `takes_lists`: the value of a JSON patch may be a list of objects. `takes_duplicates`: an object with an entry twice in a list
     can be applied to; None where only some patch releases take it.
@@ -48,6 +49,7 @@ class CompiledMutation:
     mutation: Mutation
     expression: CompiledExpression
     roots: frozenset[str]
+    reads: PolicyReads
     limits: Limits
     takes_lists: bool
     takes_duplicates: bool | None
@@ -71,12 +73,14 @@ class CompiledMutating(CompiledPolicy):
         assert isinstance(variables, dict)
         expression = _expression(mutation, declared)
         programs = [expression.program] if expression.program else []
-        roots = reads_of(programs, variables).roots
+        reads = reads_of(programs, variables)
         limits = Limits([(BUDGET, programs)], variables)
         # pkg/admission/plugin/policy/mutating/patch/smd.go reads the object with AllowDuplicates at 1.35.6, and not at 1.35.0.
         takes_duplicates = None if version == _DUPLICATES_IN_PART else version > _DUPLICATES_IN_PART
         takes_lists = version > _LAST_WITHOUT_LISTS
-        return CompiledMutation(mutation, expression, roots & (_ROOTS | {"authorizer"}), limits, takes_lists, takes_duplicates)
+        return CompiledMutation(
+            mutation, expression, reads.roots & (_ROOTS | {"authorizer"}), reads, limits, takes_lists, takes_duplicates
+        )
 
     def by_field(self) -> Iterator[tuple[str, CompiledExpression]]:
         """See CompiledPolicy."""

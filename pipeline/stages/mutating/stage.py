@@ -18,7 +18,6 @@ from ...manifests.documents import Document
 from ...replay.authorizers import other_authorizers
 from ...request import AdmissionRequest, Known, Unknown
 from ...runs.plan import PlannedRule, plain
-from ...runs.verdict import Row
 from ...runs.verdicts import JudgedPass
 from ...runs.window import Window, stretches
 from ..grouped import GroupedPlan, GroupedStage, Judging
@@ -27,6 +26,7 @@ from ..stage import Asked, Kind
 from .afterwards import Later, judge_later
 from .chain import Chain
 from .compiled import too_new_expressions
+from .creates import AlikeCreates, Judged
 from .decode import BINDING, POLICY, rules_of
 from .kinds import DEFINITION
 from .model import MutatingRules
@@ -97,14 +97,17 @@ class Mutating(GroupedStage[MutatingRules]):
 
 
 class _Writes(Judging):
-    """See Judging. Requests differ in their objects, so that each is judged by itself."""
+    """See Judging. Requests differ in their objects: each is judged by itself, but for new objects that are alike."""
 
     def __init__(self, reader: LakeReader, plan: GroupedPlan[MutatingRules]) -> None:
         self._reader, self._plan = reader, plan
         chain = Chain(plan.rules, plan.kubernetes_version)
         self._walk = Walk(reader, plan.window, GivenChain(chain), plan.kubernetes_version, dict(plan.other_authorizers))
         given = None if plan.replaces_all else frozenset(each.name for each in plan.rules.policies)
-        self._judge = _Judge(compile_set(plan.rules.later, plan.kubernetes_version), plan.manifests["with_objects"], given)
+        later, with_objects = compile_set(plan.rules.later, plan.kubernetes_version), plan.manifests["with_objects"]
+        # Objects in the rows have their names.
+        shares = self._walk.is_steady and not with_objects
+        self._judge = AlikeCreates(Judge(later, with_objects, given), chain, (later, self._walk.validating), shares=shares)
 
     def stretches(self) -> Sequence[Window]:
         """See Judging."""
@@ -112,7 +115,7 @@ class _Writes(Judging):
 
     def records(self, stretch: Window) -> Iterator[JudgedPass]:
         """See Judging."""
-        for each in self._walk.judged(self._judge, stretch):
+        for each in self._walk.judged(self._judge.rows, stretch):
             event = each.event
             yield (event.cluster, event.audit_id, event.ts, event.stage_ts, each.pass_index), each.verdict
 
@@ -127,7 +130,7 @@ def concerned(met: Met, chain: Chain) -> Sequence[tuple[str, str | None]]:
     return list(names)
 
 
-class _Judge:
+class Judge:
     """Judges one request under one chain."""
 
     def __init__(self, later: CompiledSet, with_objects: bool, given: frozenset[str] | None) -> None:
@@ -136,18 +139,19 @@ class _Judge:
         self._given = given
         self._with_objects = with_objects
 
-    def __call__(self, met: Met) -> Sequence[Row]:
+    def __call__(self, met: Met) -> Judged:
         if isinstance(met.chains, Unknown):
-            return [unknown_request(met.chains.reason)]
+            return Judged([unknown_request(met.chains.reason)])
         request, chain = met.request, met.chains[0]
         if isinstance(request, Unknown):
-            return [unknown_request(request.reason, concerned(met, chain))]
+            return Judged([unknown_request(request.reason, concerned(met, chain))])
         if met.unreached:
-            return [unknown_request(f"whether it reached mutating policies: {met.unreached}", concerned(met, chain))]
+            return Judged([unknown_request(f"whether it reached mutating policies: {met.unreached}", concerned(met, chain))])
         between, without = recorded_between(met, request.object)
         outcomes = outcomes_of(chain, request, met.world, met.authorize, between)
         later = self._judge_later(met, dataclasses.replace(request, object=without), chain, outcomes.first.object)
-        return verdicts_of(outcomes, without, recorded_of(met.event, self._given), later, self._with_objects, as_stored(met))
+        rows = verdicts_of(outcomes, without, recorded_of(met.event, self._given), later, self._with_objects, as_stored(met))
+        return Judged(rows, outcomes, without)
 
     def _judge_later(self, met: Met, request: AdmissionRequest, chain: Chain, changed: Any) -> Later:
         if not isinstance(changed, Known) or changed.value is None or changed == request.object:

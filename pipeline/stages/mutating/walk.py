@@ -10,6 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 from queries import LakeReader
 from queries.reach import Answer
 
+from ...admission.policies.dispatch import CompiledSet
 from ...admission.policies.model import ParamKind
 from ...authorization import AuthorizeUser, OtherAuthorizers, RecordedRbac
 from ...cel.minors import DEFAULT
@@ -161,6 +162,16 @@ class Walk:
     def classes(self) -> tuple[RequestClass, ...]:
         """The classes of requests that some policy is for."""
         return self._requests.classes
+
+    @property
+    def validating(self) -> CompiledSet:
+        """Every validating policy that the log shows: they look at the objects afterwards."""
+        return self._in_force.considered
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether two moments with the same objects have the same policies in force, as far as the log says."""
+        return not self._history.unconfigured
 
     @property
     def requests(self) -> int:

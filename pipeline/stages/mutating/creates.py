@@ -1,0 +1,210 @@
+"""New objects that no policy can tell apart: one is judged, and the others have its rows.
+
+The Pods of a controller differ in their names and owners, and each answer shows its own Pod. Where no expression reads a name or an
+owner, and no mutation touches one, the rows are about the rest alone. Of the answer they depend on whether it has the changes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from ...admission.policies.dispatch import CompiledSet
+from ...cel.readset import Reads
+from ...history.event import BodyKind, Event, decode_json
+from ...history.json_values import json_equal
+from ...request import Evidence, Known, Object, Operation, Unknown
+from ...runs.verdict import Row
+from .chain import Chain
+from .changes import has_changes
+from .compiled import CompiledMutation
+from .invocation import Invocation, Ran
+from .model import PatchType
+from .nil_lists import has_nil
+from .orders import Outcomes
+from .walk import Met
+
+# What differs from one object of an owner to the next. Each is known by its path in the object.
+_OWN: Final = ("name", "generateName", "ownerReferences")
+# Validating policies see these of the finished object, too. They differ from object to object.
+_READ_OF_OWN: Final = (*_OWN, "uid", "creationTimestamp")
+_READ_OF_REQUEST: Final = ("name", "uid")
+# These operations read the object without an expression.
+_READS: Final = re.compile(r"test|copy|move")
+_SETTLED: Final = frozenset((Ran.APPLIED, Ran.NOMATCH, Ran.SKIPPED))
+# Annotations that no stage of admission reads.
+_NOT_READ: Final = ("authorization.k8s.io/", "apiserver.latency.k8s.io/")
+_OF_WEBHOOKS: Final = "webhook.admission.k8s.io/"
+# Distinct objects that are remembered.
+_REMEMBERED_MAX: Final = 20_000
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Judged(NamedTuple):
+    """The rows of a request, and what they follow from where its object is known."""
+
+    rows: Sequence[Row]
+    outcomes: Outcomes | None = None
+    entered: Evidence[Object | None] | None = None
+
+
+class _Changed(NamedTuple):
+    """The places that the policies changed, in the object before and after them; the rest is left out."""
+
+    before: Any
+    after: Any
+
+
+class AlikeCreates:
+    """Judges requests, each kind of new object once."""
+
+    def __init__(self, judge: Callable[[Met], Judged], chain: Chain, later: Iterable[CompiledSet], *, shares: bool) -> None:
+        """`later` are the validating policies that look at the objects afterwards. Without `shares` each request is judged."""
+        self._judge = judge
+        mutations = [each for one in chain.policies for each in one.mutations]
+        self._shares = shares and not _tells_apart((chain.set, *later), mutations)
+        self._changed: dict[Hashable, _Changed] = {}
+        self._rows: dict[tuple[Hashable, bool], Sequence[Row]] = {}
+
+    def rows(self, met: Met) -> Sequence[Row]:
+        """The rows of a request."""
+        key = _key(met) if self._shares else None
+        if key is None:
+            return self._judge(met).rows
+        changed = self._changed.get(key)
+        if changed is not None and (found := self._rows.get((key, _is_shown(changed, met.event)))) is not None:
+            return found
+        judged = self._judge(met)
+        changed = _changed(judged)
+        if changed is not None:
+            if len(self._changed) >= _REMEMBERED_MAX:
+                self._changed.clear()
+                self._rows.clear()
+            self._changed[key] = changed
+            self._rows[key, _is_shown(changed, met.event)] = judged.rows
+        return judged.rows
+
+
+def _tells_apart(policies: Iterable[CompiledSet], mutations: Iterable[CompiledMutation]) -> bool:
+    """Whether some policy may tell objects apart that differ only in what is their own."""
+    for each in (entry for one in policies for entry in one.entries):
+        if any(matcher.has_resource_names for matcher in each.matchers):
+            return True
+    reads = [entry.policy.reads for one in policies for entry in one.entries]
+    every = list(mutations)
+    reads += [each.reads for each in every]
+    if any("authorizer" in each.variables() for each in reads):
+        return True
+    if any(each.mutation.patch_type is PatchType.JSON_PATCH and _READS.search(each.expression.source) for each in every):
+        return True
+    return any(
+        _has_read(each.of("object"), ("metadata",), _READ_OF_OWN) or _has_read(each.of("request"), (), _READ_OF_REQUEST)
+        for each in reads
+    )
+
+
+def _has_read(reads: Reads, path: Sequence[str], names: Collection[str]) -> bool:
+    """Whether one of the fields with these names may be read, below a path."""
+    if reads.whole or reads.members or reads.keys or reads.elements is not None:
+        return True
+    if not path:
+        return any(name in reads.fields for name in names)
+    below = reads.fields.get(path[0])
+    return below is not None and _has_read(below, path[1:], names)
+
+
+def _key(met: Met) -> Hashable | None:
+    """Equal for requests with equal rows, apart from whether their answers show the changes. None: the request is judged itself."""
+    event, request, kind = met.event, met.request, met.kind
+    if isinstance(request, Unknown) or isinstance(kind, Unknown) or isinstance(met.chains, Unknown) or met.unreached:
+        return None
+    found = request.object
+    if request.operation is not Operation.CREATE or request.subresource or not isinstance(found, Known) or found.value is None:
+        return None
+    is_whole = event.succeeded and event.response_raw is not None and event.response_kind is BodyKind.OBJECT
+    is_redacted = event.is_redacted or found.is_redacted or "redacted" in event.flags
+    if not is_whole or is_redacted or kind.custom is not None or len(met.chains) != 1:
+        return None
+    notes = {name: text for name, text in event.annotations.items() if not name.startswith(_NOT_READ)}
+    metadata = found.value.get("metadata")
+    if not isinstance(metadata, dict) or any(_OF_WEBHOOKS in name for name in notes):
+        return None
+    user, options = request.user, request.options
+    shared = {
+        "object": {**found.value, "metadata": {name: each for name, each in metadata.items() if name not in _OWN}},
+        "user": [user.username, user.uid, user.groups, user.extra, user.is_whole],
+        "options": options.reason if isinstance(options, Unknown) else options.value,
+        "notes": notes,
+        "flags": sorted(event.flags),
+        "answer": [event.verb, event.code, event.message],
+        "name": request.name.reason if isinstance(request.name, Unknown) else [request.name.value],
+        "found": [found.source, found.grade],
+        "dry": request.dry_run.reason if isinstance(request.dry_run, Unknown) else [request.dry_run],
+    }
+    # A world stands for one state of the cluster; it stays as long as the walk.
+    return request.cluster, request.namespace, request.resource, kind.kind, id(met.world), id(met.chains[0]), _encode(shared)
+
+
+def _changed(judged: Judged) -> _Changed | None:
+    """What the policies changed in the object; None where the rows may be about this object alone."""
+    if judged.outcomes is None or not isinstance(judged.entered, Known) or len(judged.outcomes.distinct) != 1:
+        return None
+    before, after = judged.entered.value, judged.outcomes.first.object
+    if not isinstance(after, Known) or before is None or after.value is None or has_nil(after.value):
+        return None
+    if any(_touches_own(each) for each in judged.outcomes.first.invocations):
+        return None
+    was, now = before.get("metadata") or {}, after.value.get("metadata") or {}
+    if any(was.get(name) != now.get(name) for name in _OWN):
+        return None
+    return _Changed(*_differing(before, after.value))
+
+
+def _touches_own(invocation: Invocation) -> bool:
+    if invocation.ran not in _SETTLED or not invocation.is_settled or invocation.is_converted:
+        return True
+    return any(
+        _of_operations(patch) if isinstance(patch, list) else not _OWN_SET.isdisjoint(patch.get("metadata") or ())
+        for patch in invocation.patches
+    )
+
+
+_OWN_SET: Final = frozenset(_OWN)
+
+
+def _of_operations(operations: Iterable[Mapping[str, Any]]) -> bool:
+    for each in operations:
+        parts = str(each.get("path", "")).split("/")[1:]
+        if each.get("op") not in ("add", "replace", "remove") or len(parts) < 2:
+            return True
+        if parts[0] == "metadata" and parts[1] in _OWN:
+            return True
+    return False
+
+
+def _differing(before: Object, after: Object) -> tuple[Object, Object]:
+    """The fields that differ of two objects."""
+    left: Object = {}
+    right: Object = {}
+    for name in before.keys() | after.keys():
+        if name not in after:
+            left[name] = before[name]
+        elif name not in before:
+            right[name] = after[name]
+        elif isinstance(before[name], dict) and isinstance(after[name], dict):
+            old, new = _differing(before[name], after[name])
+            if old or new:
+                left[name], right[name] = old, new
+        elif not json_equal(before[name], after[name]):
+            left[name], right[name] = before[name], after[name]
+    return left, right
+
+
+def _is_shown(changed: _Changed, event: Event) -> bool:
+    """Whether the recorded answer has the changes."""
+    assert event.response_raw is not None
+    return not (changed.before or changed.after) or has_changes(changed.before, changed.after, decode_json(event.response_raw))
