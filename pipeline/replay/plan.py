@@ -22,6 +22,7 @@ from ..admission.policies.decode import is_mutating
 from ..admission.policies.model import PolicySet
 from ..admission.policies.verdict import STAGE
 from ..authorization import OtherAuthorizers
+from ..given import meaning_of
 from ..history.in_force import CHANGE_DELAY
 from ..history.world import LogHistory
 from ..manifests.documents import Document
@@ -129,4 +130,4 @@ def _policy_document(policies: PolicySet) -> dict[str, Any]:
         "policies": [plain(policy) for policy in policies.policies],
         "bindings": [plain(binding) for binding in policies.bindings],
         "objects": [given.object for given in policies.objects],
-    }
+    } | meaning_of(policies.objects)

@@ -26,10 +26,10 @@ from ..admission.policies import (
 )
 from ..admission.policies.decode import POLICY
 from ..admission.policies.dispatch import Memory
-from ..admission.policies.params import GivenObjects
 from ..authorization import AuthorizeUser
 from ..cel.minors import DEFAULT
 from ..cel.readset import ReadSet
+from ..given import GivenObjects
 from ..history.event import Event
 from ..history.in_force import CHANGE_DELAY
 from ..history.world import BINDINGS, POLICIES, LogHistory

@@ -31,7 +31,7 @@ class Assigned:
         counted = ", ".join(f"{_number(count)} {kind}" for kind, count in kinds.most_common())
         places = ", ".join(document.where() for document in self.left[:_NAMES_SHOWN])
         more = f" and {len(self.left) - _NAMES_SHOWN} more" if len(self.left) > _NAMES_SHOWN else ""
-        found = f"Hindcast cannot replay {counted} ({places}{more}), and no given policy takes one as a param: they change nothing"
+        found = f"Hindcast cannot replay {counted} ({places}{more}), and no given rule reads one: they change nothing"
         return "; ".join([found, *self._other_groups()])
 
     def _other_groups(self) -> list[str]:

@@ -10,7 +10,7 @@ from .compile import CompiledPolicy, compile_policy
 from .decode import binding_from_object, policy_from_object
 from .dispatch import CompiledSet, compile_set, evaluate_request
 from .load import load_policy_set, parse_policy_set
-from .model import Action, Binding, FailurePolicy, GivenObject, NotFoundAction, ParamKind, ParamRef, Policy, PolicySet
+from .model import Action, Binding, FailurePolicy, NotFoundAction, ParamKind, ParamRef, Policy, PolicySet
 from .refusing import refused_expressions
 from .verdict import Decision, PolicyVerdict
 
@@ -23,7 +23,6 @@ __all__ = [
     "CompiledSet",
     "Decision",
     "FailurePolicy",
-    "GivenObject",
     "NotFoundAction",
     "ParamKind",
     "ParamRef",

@@ -21,6 +21,7 @@ from ...authorization import AuthorizeUser
 from ...cel import ReadSet
 from ...cel.defects import defect_of
 from ...cel.minors import DEFAULT
+from ...given import GivenObjects
 from ...matching import Matcher, Target, is_excluded, labels_of
 from ...request import AdmissionRequest, Grade, Known, Object, Unknown, worst
 from ...world import World
@@ -31,7 +32,6 @@ from .evaluate import Case, evaluate_policy
 from .inputs import Inputs, NamespaceNotFoundError
 from .model import Binding, Policy, PolicySet
 from .outcome import Evaluation
-from .params import GivenObjects
 from .verdict import Decision, PolicyVerdict
 
 # The evaluations that were computed before, by the values that they read: see `_Run._evaluation`. Their rows are cached with them,

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from ingest.errors import InputError
 
+from ...given import GivenObject
 from ...manifests.documents import Document
 from ...manifests.fields import Fields
 from ...manifests.files import manifests_of, texts_of
 from ...request import Object
 from .decode import BINDING, GROUP, POLICY, VERSIONS, binding_from_document, policy_from_document
-from .model import Binding, GivenObject, Policy, PolicySet
+from .model import Binding, Policy, PolicySet
 
 
 def load_policy_set(paths: Iterable[Path]) -> PolicySet:

@@ -6,11 +6,12 @@ message can name it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from ...given import GivenObject
 from ...matching import LabelSelector, MatchResources
-from ...request import Object
 
 
 class FailurePolicy(StrEnum):
@@ -107,12 +108,12 @@ class Binding:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GivenObject:
-    """An object that was given with policies: a candidate for a param."""
-
-    object: Object
-    source: str = ""
+def look_at_namespaces(policies: Iterable[Policy], bindings: Iterable[Binding], written: object = ()) -> bool:
+    """Whether a selector or an expression reads namespaces. `written` has further expressions."""
+    policies = tuple(policies)
+    criteria = [*(each.match_constraints for each in policies), *(each.match_resources for each in bindings)]
+    selectors = [each.namespace_selector for each in criteria if each is not None]
+    return any(each and each.requirements for each in selectors) or "namespaceObject" in repr((policies, written))
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ Follows CollectParams of kubernetes/apiserver pkg/admission/plugin/policy/generi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...matching.selectors import is_doubtful, labels_of
 from ...request import Evidence, Grade, Known, Object, Unknown
 from ...world import World
-from .model import GivenObject, NotFoundAction, ParamKind, ParamRef
+from .model import NotFoundAction, ParamKind, ParamRef
 
 NOT_FOUND = "no params found for policy binding with `Deny` parameterNotFoundAction"
 NO_NAMESPACE = "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
@@ -108,75 +108,3 @@ def _selected(kind: ParamKind, reference: ParamRef, namespace: str, world: World
         elif selector.selects(labels_of(obj) or {}):
             found.append(param_of(obj, evidence.source, evidence.grade))
     return found
-
-
-class GivenObjects:
-    """Given objects, such as the params in the same files as new policies, by kind and name."""
-
-    def __init__(self, objects: Iterable[GivenObject]) -> None:
-        self._by_kind: dict[tuple[str, str], dict[tuple[str, str], GivenObject]] = {}
-        for given in objects:
-            metadata = given.object.get("metadata") or {}
-            kind = (str(given.object.get("apiVersion")), str(given.object.get("kind")))
-            self._by_kind.setdefault(kind, {})[metadata.get("namespace") or "", metadata.get("name") or ""] = given
-        self._in_namespaces: dict[tuple[str, str], dict[tuple[str, str], GivenObject]] = {}
-
-    def of_kind(self, api_version: str, kind: str) -> Mapping[tuple[str, str], GivenObject]:
-        """The objects of one kind by (namespace, name)."""
-        return self._by_kind.get((api_version, kind), {})
-
-    def in_namespaces(self, api_version: str, kind: str) -> Mapping[tuple[str, str], GivenObject]:
-        """The same for a namespaced kind: an object without a namespace is created in `default`."""
-        # Made once, because evaluation tells params apart by identity.
-        found = self._in_namespaces.get((api_version, kind))
-        if found is None:
-            of_kind = self.of_kind(api_version, kind)
-            moved = {("default", name): _in_default(given) for (space, name), given in of_kind.items() if not space}
-            found = self._in_namespaces[api_version, kind] = {**moved, **of_kind}
-        return found
-
-    def over(self, world: World) -> World:
-        """A world in which these objects replace recorded ones."""
-        return _WorldWithGiven(world, self) if self._by_kind else world
-
-
-def _in_default(given: GivenObject) -> GivenObject:
-    metadata = {**(given.object.get("metadata") or {}), "namespace": "default"}
-    return replace(given, object={**given.object, "metadata": metadata})
-
-
-class _WorldWithGiven:
-    def __init__(self, world: World, given: GivenObjects) -> None:
-        self._world = world
-        self._given = given
-
-    def namespace(self, name: str) -> Evidence[Object | None]:
-        return self._world.namespace(name)
-
-    def param(self, api_version: str, kind: str, namespace: str, name: str) -> Evidence[Object | None]:
-        given = self._of_kind(api_version, kind).get((namespace, name))
-        return Known(given.object, given.source) if given else self._world.param(api_version, kind, namespace, name)
-
-    def params(self, api_version: str, kind: str, namespace: str) -> Evidence[Sequence[Object]]:
-        of_kind = self._of_kind(api_version, kind)
-        given = {name: item for (space, name), item in of_kind.items() if space == namespace}
-        behind = self._world.params(api_version, kind, namespace)
-        if not given or isinstance(behind, Unknown):
-            # The further objects that a selector would have found are unknown.
-            return behind
-        objects = {(obj.get("metadata") or {}).get("name", ""): obj for obj in behind.value}
-        objects |= {name: item.object for name, item in given.items()}
-        return Known([objects[name] for name in sorted(objects)], behind.source, behind.grade)
-
-    def _of_kind(self, api_version: str, kind: str) -> Mapping[tuple[str, str], GivenObject]:
-        scope = self.kind_is_namespaced(api_version, kind)
-        is_namespaced = isinstance(scope, Known) and scope.value is True
-        return (self._given.in_namespaces if is_namespaced else self._given.of_kind)(api_version, kind)
-
-    def kind_is_namespaced(self, api_version: str, kind: str) -> Evidence[bool | None]:
-        behind = self._world.kind_is_namespaced(api_version, kind)
-        given = self._given.of_kind(api_version, kind)
-        if not given or (isinstance(behind, Known) and behind.value is not None):
-            return behind
-        # An object of a kind implies that the kind exists, with the scope of the object.
-        return Known(any(namespace for namespace, _ in given), next(iter(given.values())).source)

@@ -15,8 +15,8 @@ from ...admission.policies.decide import Subject
 from ...admission.policies.dispatch import CompiledSet
 from ...admission.policies.due import Bound, Entry
 from ...admission.policies.model import Binding
-from ...admission.policies.params import GivenObjects
 from ...authorization import AuthorizeUser
+from ...given import GivenObjects
 from ...matching import Matcher
 from ...request import AdmissionRequest, Evidence, Known, Object, Unknown
 from ...world import World

@@ -90,7 +90,8 @@ class _OfPass:
 
     def _without_rule(self, policy: CompiledMutating) -> ExplainedPolicy:
         entry = next(each for each in self._chain.set.entries if each.policy is policy)
-        match = entry.matcher.match(self._request, Target.of(self._request), self._met.world) if entry.matcher else None
+        world = self._chain.set.given.over(self._met.world)
+        match = entry.matcher.match(self._request, Target.of(self._request), world) if entry.matcher else None
         why = match.why if match is not None and match.matched is not True else "no binding of the policy matches the request"
         return ExplainedPolicy(policy.policy.name, None, (), "nomatch", "", False, "", why, "")
 

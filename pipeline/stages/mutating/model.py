@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ...admission.policies.model import Binding, GivenObject, Policy, PolicySet
+from ...admission.policies.model import Binding, Policy, PolicySet
+from ...given import GivenObject
 from ...request import Object
 
 

@@ -48,8 +48,7 @@ def of_pod_security(request: AdmissionRequest, before: Object, after: Object, wo
 
     if not any(added(level, minor) for level in (Level.BASELINE, Level.RESTRICTED)):
         return
-    given = world.param("v1", "Namespace", "", request.namespace)
-    found = given if isinstance(given, Known) and given.value is not None else world.namespace(request.namespace)
+    found = world.namespace(request.namespace)
     if isinstance(found, Unknown) or found.value is None:
         yield Doubt("spec", f"Pod Security may refuse it: the level of namespace {request.namespace} is not known")
         return

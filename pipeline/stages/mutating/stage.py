@@ -12,8 +12,10 @@ from queries import LakeReader
 from ...admission.policies import compile_set
 from ...admission.policies.decode import GROUP
 from ...admission.policies.dispatch import CompiledSet
+from ...admission.policies.model import look_at_namespaces
 from ...admission.policies.refusing import refuse_errors
 from ...authorization import OtherAuthorizers
+from ...given import is_namespace, meaning_of
 from ...manifests.documents import Document
 from ...replay.authorizers import other_authorizers
 from ...request import AdmissionRequest, Known, Unknown
@@ -54,8 +56,11 @@ class Mutating(GroupedStage[MutatingRules]):
         return rules_of(documents)
 
     def uses(self, rules: MutatingRules, document: Document) -> bool:
-        """See stage.Stage: params, and the definitions of custom resources, whose schemas say how objects merge."""
+        """See stage.Stage: params, Namespaces, and the definitions of custom resources, whose schemas say how objects merge."""
         kind = document.value.get("kind")
+        own = [each.rules for each in rules.policies]
+        if is_namespace(document) and look_at_namespaces(own, rules.bindings, rules.policies):
+            return True
         params = {each.rules.param_kind.kind for each in rules.policies if each.rules.param_kind is not None}
         return kind == DEFINITION.kind or kind in params
 
@@ -66,7 +71,8 @@ class Mutating(GroupedStage[MutatingRules]):
     def plan(self, reader: LakeReader, rules: MutatingRules, asked: Asked) -> GroupedPlan[MutatingRules]:
         """See stage.Stage."""
         plan = super().plan(reader, rules, asked)
-        return dataclasses.replace(plan, manifests={"rules": plan.manifests, "with_objects": asked.with_objects, "judged": _JUDGED})
+        how = {"with_objects": asked.with_objects, "judged": _JUDGED} | meaning_of(rules.objects)
+        return dataclasses.replace(plan, manifests={"rules": plan.manifests} | how)
 
     def groups(
         self, reader: LakeReader, rules: MutatingRules, asked: Asked

@@ -107,7 +107,8 @@ class _Explainer:
         policies = sorted(self._policies(met, rows), key=lambda entry: (not entry.rejects, _DECISION_RANK[entry.decision]))
         pieces = [self._shown.piece("object", request.object), self._shown.piece("oldObject", request.old_object)]
         if request.namespace and request.resource.resource != "namespaces":
-            pieces.append(self._shown.piece("namespaceObject", self._world.namespace(request.namespace)))
+            world = met[0].given.over(self._world) if met else self._world
+            pieces.append(self._shown.piece("namespaceObject", world.namespace(request.namespace)))
         return framed(event, request, passes, self._shown, pieces, policies)
 
     def _policies(self, met: Sequence[CompiledSet], rows: Iterable[PolicyVerdict]) -> Iterator[ExplainedPolicy]:
@@ -135,7 +136,8 @@ class _Explainer:
         entry = next(entry for entry in compiled.entries if entry.policy.policy is policy)
         if not entry.bound:
             return "no binding of the policy is in force"
-        match = entry.matcher.match(request, Target.of(request), self._world) if entry.matcher else None
+        world = compiled.given.over(self._world)
+        match = entry.matcher.match(request, Target.of(request), world) if entry.matcher else None
         return match.why if match is not None else ""
 
     def _policy(self, met: Sequence[CompiledSet], trace: Trace | None, rows: Sequence[PolicyVerdict]) -> ExplainedPolicy:

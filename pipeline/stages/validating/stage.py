@@ -9,8 +9,9 @@ from queries import LakeReader
 
 from ...admission.policies.decode import BINDING, GROUP, POLICY
 from ...admission.policies.load import policy_set_of
-from ...admission.policies.model import PolicySet
+from ...admission.policies.model import PolicySet, look_at_namespaces
 from ...admission.policies.verdict import STAGE
+from ...given import is_namespace
 from ...manifests.documents import Document
 from ...replay import ReplayPlan, plan_replay, run_replay
 from ...runs import RunKind, RunSummary
@@ -21,7 +22,7 @@ from .readiness import PolicyReadiness
 
 
 class Validating:
-    """See stage.Stage. It takes a manifest of any other kind for a candidate for a param, if a policy has params of this kind."""
+    """See stage.Stage. Other manifests are params of a policy that takes their kind, and Namespaces stand in for recorded ones."""
 
     name = STAGE
     kinds = frozenset({Kind(GROUP, POLICY), Kind(GROUP, BINDING)})
@@ -33,6 +34,8 @@ class Validating:
 
     def uses(self, rules: PolicySet, document: Document) -> bool:
         """See stage.Stage."""
+        if is_namespace(document) and look_at_namespaces(rules.policies, rules.bindings):
+            return True
         own = (document.value.get("apiVersion"), document.value.get("kind"))
         return any(own == (each.param_kind.api_version, each.param_kind.kind) for each in rules.policies if each.param_kind)
 

@@ -96,6 +96,7 @@ def calls_of(
     hooks = chain.candidates(target)
     if not hooks:
         return []
+    world = chain.given.over(world)
     so_far = SoFar(chain, subject.request, subject.event, subject.trace)
     match = partial(match_webhook, target=target, world=world, authorize=authorize)
     ask = match if remembered is None else partial(_remember, match=match, target=target, remembered=remembered)

@@ -13,8 +13,10 @@ from typing import NamedTuple
 from ingest.errors import InputError
 
 from ...admission.policies.decode import match_resources_of_webhook
+from ...admission.policies.load import given_object
 from ...admission.policies.model import FailurePolicy, NamedExpression
 from ...admission.policies.validate import MATCH_CONDITIONS_MAX, OPERATIONS, is_qualified_name
+from ...given import is_namespace
 from ...manifests.documents import Document
 from ...manifests.fields import Fields
 from ...request import Object
@@ -58,6 +60,8 @@ _KINDS = {phase.kind: phase for phase in Phase}
 
 def configurations_of(documents: Iterable[Document]) -> tuple[Configuration, ...]:
     """The webhook configurations among some manifests, in the order of calls. Raises InputError with file and line."""
+    documents = tuple(documents)
+    namespaces = tuple(given_object(each) for each in documents if is_namespace(each))
     found: dict[tuple[Phase, str], Configuration] = {}
     for document in documents:
         root = Fields(document)
@@ -69,7 +73,7 @@ def configurations_of(documents: Iterable[Document]) -> tuple[Configuration, ...
         if key in found:
             where = found[key].source
             raise InputError(f"{configuration.source}: {key[0].kind} {key[1]!r} is also in {where}; give one of them")
-        found[key] = configuration
+        found[key] = replace(configuration, namespaces=namespaces)
     return tuple(sorted(found.values(), key=lambda each: (each.name, each.phase)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ...manifests.documents import Document
 from ...manifests.exempting import add_condition, leave_out_namespace
@@ -24,7 +25,9 @@ def with_exemptions(configurations: Sequence[Configuration], excluded: Sequence[
                 leave_out_namespace(hook, exclusion.namespace)
             else:
                 add_condition(hook, exclusion.expression)
-    return configurations_of([Document(each, _SOURCE) for each in objects])
+    read = configurations_of([Document(each, _SOURCE) for each in objects])
+    given = {(each.phase, each.name): each.namespaces for each in configurations}
+    return tuple(replace(each, namespaces=given[each.phase, each.name]) for each in read)
 
 
 def _webhooks(objects: Sequence[Object], exclusion: Excluded) -> list[Object]:

@@ -55,10 +55,10 @@ class _OfPass:
         self._request = request
         self._asked = asked
         self._shown = Shown(asked.redaction, request)
-        self._world: World = walk.world(request.cluster, request.ts)
         self._authorize = walk.authorizer(request.cluster, request.ts)
         chains = walk.chains.at(request.cluster, request.ts)
         self._chain = Chain((), asked.version) if isinstance(chains, Unknown) else chains[0]
+        self._world: World = self._chain.given.over(walk.world(request.cluster, request.ts))
 
     def explanation(self, passes: int) -> Explanation:
         """All webhooks of the chain, in the order of calls; those that would be called come first."""

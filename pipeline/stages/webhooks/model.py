@@ -17,6 +17,7 @@ from queries.reach_rules import EXEMPT_CONFIGURATION, EXEMPT_REVIEWS
 from ...admission.policies.compile import CompiledPolicy, compile_policy
 from ...admission.policies.model import FailurePolicy, NamedExpression, Policy
 from ...cel.minors import DEFAULT
+from ...given import GivenObject, GivenObjects
 from ...matching import Matcher, MatchResources, Target
 from ...request import GroupVersionResource, Object
 
@@ -63,6 +64,8 @@ class Configuration:
     webhooks: tuple[Webhook, ...]
     source: str = ""
     written: Object = field(default_factory=dict, compare=False, repr=False)
+    # The Namespaces among the same manifests, which stand in for recorded ones.
+    namespaces: tuple[GivenObject, ...] = ()
 
 
 class AsRecorded(Enum):
@@ -135,6 +138,7 @@ class Chain:
         ordered = sorted(configurations, key=lambda each: each.name)
         self.version = version
         self.configurations = tuple(ordered)
+        self.given = GivenObjects({id(given): given for each in ordered for given in each.namespaces}.values())
         self.webhooks = tuple(
             CompiledWebhook(each, position, version) for each in ordered for position in range(len(each.webhooks))
         )

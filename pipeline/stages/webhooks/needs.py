@@ -159,7 +159,7 @@ def _matches(hook: CompiledWebhook, need: Need, namespace: str, chain: Chain, wo
         object=_ANY,
         old_object=_ANY,
     )
-    call = match_webhook(hook, request, target, world, None)
+    call = match_webhook(hook, request, target, chain.given.over(world), None)
     if call is None or call.decision is Called.NOMATCH:
         return False
     return True if call.decision is Called.CALLED else None

@@ -9,9 +9,10 @@ from typing import Any
 from queries import LakeReader
 
 from ...admission.policies.compile import CompiledPolicy
-from ...admission.policies.model import Policy
+from ...admission.policies.model import Policy, look_at_namespaces
 from ...admission.policies.refusing import refuse_errors, too_new
 from ...authorization import OtherAuthorizers
+from ...given import is_namespace
 from ...manifests.documents import Document
 from ...manifests.stored import stored_versions
 from ...replay.authorizers import other_authorizers
@@ -47,12 +48,20 @@ class Webhooks(GroupedStage[Rules]):
         return configurations_of(documents)
 
     def uses(self, rules: Rules, document: Document) -> bool:
-        """See stage.Stage."""
-        return False
+        """See stage.Stage: Namespaces stand in for recorded ones."""
+        if isinstance(rules, AsRecorded) or not is_namespace(document):
+            return False
+        return look_at_namespaces([conditions_of(each, hook) for each in rules for hook in each.webhooks], ())
 
     def describe(self, rules: Rules) -> Any:
         """See GroupedStage."""
-        return rules.value if isinstance(rules, AsRecorded) else plain(rules)
+        if isinstance(rules, AsRecorded):
+            return rules.value
+        found = plain(rules)
+        for each in found:
+            if not each["namespaces"]:
+                del each["namespaces"]  # kept runs of rules without any have the same name
+        return found
 
     def groups(self, reader: LakeReader, rules: Rules, asked: Asked) -> tuple[Sequence[PlannedRule], int, Mapping[str, int]]:
         """See GroupedStage."""
