@@ -184,19 +184,22 @@ def _wrong_namespace(event: Event, changed: Object) -> str:
 
 
 def _new_errors(entered: AdmissionRequest, changed: Object, kind: KnownKind) -> str:
-    assert kind.custom is not None
+    found = errors_of_schema(entered, changed, kind)
+    if isinstance(found, Unknown) or not found:
+        return ""
     before = entered.object.value if isinstance(entered.object, Known) else None
+    return found if before is None or not errors_of_schema(entered, before, kind) else ""
+
+
+def errors_of_schema(entered: AdmissionRequest, changed: Object, kind: KnownKind) -> str | Unknown:
+    """The server's words where the schema of a custom resource refuses an object; empty if it takes it."""
+    assert kind.custom is not None
     old = entered.old_object.value if isinstance(entered.old_object, Known) else None
     operation = Write.CREATE if entered.operation is Operation.CREATE else Write.UPDATE
     if operation is Write.UPDATE and old is None:
-        return ""
-    found: list[Any] = [
-        write(kind.custom, operation, _named(each), old) if each is not None else None for each in (changed, before)
-    ]
-    if not found[0].errors or (found[1] is not None and found[1].errors):
-        return ""
-    message: str = found[0].message(kind.custom)
-    return message
+        return Unknown("rules of its schema may compare with the object before this one, which is not known")
+    found = write(kind.custom, operation, _named(changed), old)
+    return found.message(kind.custom) if found.errors else ""
 
 
 def _named(value: Object) -> Object:

@@ -28,9 +28,17 @@ _Rule: TypeAlias = MutatingPolicy | Binding
 class RecordedPolicies(RecordedChains[_Rule, Chain]):
     """The policies and bindings of each moment. `history` must hold KINDS."""
 
-    def __init__(self, history: LogHistory, version: tuple[int, int], delay: timedelta = CHANGE_DELAY) -> None:
+    def __init__(
+        self,
+        history: LogHistory,
+        version: tuple[int, int],
+        delay: timedelta = CHANGE_DELAY,
+        over: MutatingRules | None = None,
+    ) -> None:
+        """With `over`, these rules are laid over those of the log: they take the place of what has their names."""
         super().__init__(history, _RESOURCES, delay)
         self._version = version
+        self._over = over
 
     @property
     def every(self) -> Sequence[Chain]:
@@ -45,4 +53,16 @@ class RecordedPolicies(RecordedChains[_Rule, Chain]):
         """See RecordedChains."""
         policies = tuple(each for each in rules if isinstance(each, MutatingPolicy))
         bindings = tuple(each for each in rules if isinstance(each, Binding))
-        return Chain(MutatingRules(policies, bindings), self._version, unbound=False)
+        if self._over is None:
+            return Chain(MutatingRules(policies, bindings), self._version, unbound=False)
+        return Chain(laid_over(self._over, policies, bindings), self._version)
+
+
+def laid_over(given: MutatingRules, policies: Sequence[MutatingPolicy], bindings: Sequence[Binding]) -> MutatingRules:
+    """Given rules with those in force that they leave. A policy in force that nothing binds does nothing."""
+    named, bound = {each.name for each in given.policies}, {each.name for each in given.bindings}
+    kept = tuple(each for each in bindings if each.name not in bound)
+    every = (*given.bindings, *kept)
+    in_use = {each.policy_name for each in every}
+    left = tuple(each for each in policies if each.name not in named and each.name in in_use)
+    return MutatingRules((*given.policies, *left), every, given.objects)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
@@ -33,6 +33,7 @@ from ..in_force import Chains
 from .chain import Chain
 from .in_force import KINDS, RecordedPolicies
 from .kinds import DEFINITION, KnownKind
+from .model import MutatingRules
 from .plugins_after import InForce
 from .start import before_policies
 
@@ -86,6 +87,7 @@ class Met(NamedTuple):
     """One request as it came to mutating policies, with what they may look up.
 
     `name` is that of the object as validating admission saw it. `unreached` says why the request may not have come to the policies.
+    `attempt` is the request as validating admission saw it, or would have.
     """
 
     event: Event
@@ -98,6 +100,7 @@ class Met(NamedTuple):
     unreached: str
     in_force: InForce
     targets: Sequence[Target]
+    attempt: AdmissionRequest | Unknown
 
 
 class Judged(NamedTuple, Generic[T]):
@@ -120,18 +123,23 @@ class Walk:
         others: Mapping[str, OtherAuthorizers] | None = None,
         *,
         reads_all: bool = False,
+        reads_unreached: bool = False,
+        over: MutatingRules | None = None,
+        further: Collection[ParamKind] = (),
     ) -> None:
-        """Without `chains` requests meet the policies that the log shows in force.
+        """Without `chains` requests meet the policies that the log shows in force, with those of `over` laid over them.
 
-        `reads_all`: judge also requests that no policy is for.
+        `reads_all`: judge also requests that no policy is for, and `reads_unreached` those that ended before. `further` are kinds
+        that the judge looks up.
         """
         self._reader = reader
-        self._reads_all = reads_all
+        self._reads_all, self._reads_unreached = reads_all, reads_unreached
         self.window = window
         given = () if chains is None else [policy.policy.param_kind for chain in chains.every for policy in chain.policies]
         looked_up = {kind for kind in given if kind is not None}
+        looked_up |= {*further, *(each.rules.param_kind for each in (over.policies if over else ()) if each.rules.param_kind)}
         if chains is None:
-            looked_up = {*KINDS}
+            looked_up |= {*KINDS}
 
         def history_of(kinds: Iterable[ParamKind]) -> LogHistory:
             looked_up.update(kinds)
@@ -142,7 +150,8 @@ class Walk:
             recorded = RecordedPolicies(history, version)
             kinds = {policy.policy.param_kind for chain in recorded.every for policy in chain.policies}
             history = history_of(kind for kind in kinds if kind is not None)
-            chains = RecordedPolicies(history, version)
+            chains = self.recorded = RecordedPolicies(history, version)
+            chains = RecordedPolicies(history, version, over=over) if over else chains
         kinds_in_force = param_kinds_of(recorded_policy_set(history))
         if kinds_in_force:
             history = history_of(kinds_in_force)
@@ -157,6 +166,11 @@ class Walk:
 
     def _is_met(self, item: RequestClass) -> bool:
         return any(chain.set.candidates(target) for chain in self.chains.every for target in item.targets())
+
+    @property
+    def history(self) -> LogHistory:
+        """The history of the cluster, with all that policies look up."""
+        return self._history
 
     @property
     def classes(self) -> tuple[RequestClass, ...]:
@@ -189,13 +203,13 @@ class Walk:
         event = recorded.event
         reach = reach_of_event(event)
         answer = reach.at("mutating")
-        if answer is Answer.NOT_REACHED:
+        if answer is Answer.NOT_REACHED and not self._reads_unreached:
             return []
         chains = self.chains.at(event.cluster, event.ts)
         world = self._worlds.at(event.cluster, event.ts)
         authorize = partial(self._rbac.authorize, event.cluster, event.ts)
         is_told = answer is not Answer.UNKNOWN or is_refusal(event) or is_after_mutation(event)
-        unreached = "" if is_told else reach.why
+        unreached = reach.why if not is_told or answer is Answer.NOT_REACHED else ""
         targets = _targets_of(event)
 
         def met(found: AdmissionRequest | Unknown) -> Met:
@@ -203,7 +217,7 @@ class Walk:
             request = found if isinstance(found, Unknown) else before_policies(found, event, known)
             name: Evidence[str] = found if isinstance(found, Unknown) else found.name
             in_force = partial(self._in_force.answer, world=world, authorize=authorize, event=event)
-            return Met(event, request, name, known, world, chains, authorize, unreached, in_force, targets)
+            return Met(event, request, name, known, world, chains, authorize, unreached, in_force, targets, found)
 
         found = recorded.requests()
         if isinstance(found, NotReplayed):

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...history.event import Event
 from ...history.reconstruct import Attempt
-from ...request import Unknown
+from ...request import AdmissionRequest, Unknown
 from ...withheld import holds_placeholder
 from .checks.table import failed_checks
 from .configuration import Configuration
@@ -81,6 +81,15 @@ class Judge:
             # What it is known by stays as long as the rulings.
             found = self._plain[alike] = (self._decided(subject, resolved, modes, lambda: read), read.pod, resolved)
         return found[0]
+
+    def of_object(self, event: Event, request: AdmissionRequest) -> Sequence[Ruling]:
+        """The rulings on a request that comes to the plugin with another object than the recorded one."""
+        subject = Subject.of(event)
+        resolved = self.resolved(subject)
+        modes = Modes(None if isinstance(resolved, Unknown) else resolved, event.namespace, subject.is_pod)
+        if why := ignored_by(event):
+            return modes.all("nomatch", why)
+        return self._decided(subject, resolved, modes, lambda: self._reader.read(event, Attempt([request], None)))
 
     def metadata(self, event: Event, attempt: Attempt) -> Mapping[str, Any]:
         """The metadata of the object in a request; empty where it is not known."""

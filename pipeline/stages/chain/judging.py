@@ -1,0 +1,338 @@
+"""One request under rules that are laid over those in force: the stages in their order, each with what the earlier ones left."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from queries.reach import Answer as Reached
+
+from ...admission.policies import compile_set
+from ...admission.policies.dispatch import evaluate_request
+from ...admission.policies.messages import code_of, denial_message
+from ...admission.policies.model import Action
+from ...admission.policies.verdict import Decision, PolicyVerdict
+from ...history.event import BodyKind, Event
+from ...history.fitness import UNFIT
+from ...history.json_values import json_equal
+from ...history.outcome import reach_of_event
+from ...request import AdmissionRequest, Evidence, Grade, Known, Object, Operation, Unknown
+from ..mutating.afterwards import errors_of_schema, of_fields, prepared
+from ..mutating.chain import Chain
+from ..mutating.changes import changes
+from ..mutating.invocation import Outcome, Ran
+from ..mutating.kinds import KnownKind
+from ..mutating.nil_lists import as_json, as_seen
+from ..mutating.orders import Outcomes, outcomes_of
+from ..mutating.walk import Met
+from ..mutating.webhooks_between import as_stored, recorded_between
+from ..pod_security.judging import Judge as LevelJudge
+from ..pod_security.policy import Mode
+from .answer import (
+    APPLY,
+    AUTHORIZATION,
+    DECODING,
+    LIMIT_RANGE,
+    MUTATING,
+    NAMESPACE,
+    OTHER,
+    POD_SECURITY,
+    PRIORITY,
+    QUOTA,
+    SERVICE_ACCOUNT,
+    STORE,
+    VALIDATING,
+    VALIDATION,
+    Answer,
+    recorded_answer,
+)
+from .onto import onto
+from .plugins import again, is_pod, limits, with_tokens
+from .rules import ChainRules
+
+# Refusals of these come before any mutating policy.
+_FIRST = frozenset({AUTHORIZATION, DECODING, NAMESPACE, APPLY, PRIORITY, SERVICE_ACCOUNT})
+_CHANGES_MAX = 200
+
+
+class ChainJudge:
+    """Judges one request after the other."""
+
+    def __init__(
+        self,
+        rules: ChainRules,
+        levels: LevelJudge,
+        before: Callable[[str, Any], Sequence[Chain] | Unknown],
+        version: tuple[int, int],
+    ) -> None:
+        """`before` gives the mutating policies that were in force at a moment; `levels` judges by the given levels."""
+        self._rules = rules
+        self._later = compile_set(rules.mutating.later, version)
+        self._given = {each.name for each in rules.mutating.policies} | {each.policy_name for each in rules.mutating.bindings}
+        self._replaced = {each.name for each in rules.mutating.later.policies}
+        self._levels = levels
+        self._before = before
+        self._version = version
+
+    def __call__(self, met: Met) -> tuple[Answer, Answer]:
+        """The answer under the rules, and the recorded one."""
+        recorded = recorded_answer(met.event)
+        return self._answer(met, recorded), recorded
+
+    def _answer(self, met: Met, recorded: Answer) -> Answer:
+        ended = reach_of_event(met.event).at("mutating") is Reached.NOT_REACHED
+        if ended or recorded.step.partition(":")[0] in _FIRST or _was_missing(met.event, recorded):
+            return recorded
+        if isinstance(met.chains, Unknown):
+            return _unknown(MUTATING, met.chains.reason)
+        if isinstance(met.request, Unknown):
+            return self._without_object(met, recorded)
+        found = [self._under(met, chain, recorded) for chain in met.chains]
+        return _agreed(found)
+
+    def _without_object(self, met: Met, recorded: Answer) -> Answer:
+        """The answer where the request is not known: the recorded one, if no given rule is for it."""
+        assert isinstance(met.request, Unknown)
+        chains = () if isinstance(met.chains, Unknown) else met.chains
+        for target in met.targets:
+            if any(each.entry.policy.policy.name in self._given for chain in chains for each in chain.set.candidates(target)):
+                return _unknown(MUTATING, met.request.reason)
+            if self._later.candidates(target):
+                return _unknown(VALIDATING, met.request.reason)
+        return recorded
+
+    def _under(self, met: Met, chain: Chain, recorded: Answer) -> Answer:
+        request = met.request
+        assert isinstance(request, AdmissionRequest)
+        between, without = recorded_between(met, request.object)
+        outcomes = outcomes_of(chain, request, met.world, met.authorize, between)
+        if not self._is_asked(outcomes):
+            return self._as_before(met, recorded, chain)
+        before = self._outcome_before(met, request, between)
+        if isinstance(before, Unknown):
+            return _unknown(MUTATING, before.reason)
+        return _agreed([self._of_outcome(met, chain, each, before, without, recorded) for each in outcomes.distinct])
+
+    def _is_asked(self, outcomes: Outcomes) -> bool:
+        """Whether a given mutating policy matches the request in some order."""
+        every = (each for found in outcomes.distinct for each in found.invocations)
+        return any(each.key[0] in self._given and (each.is_due or each.ran is not Ran.NOMATCH) for each in every)
+
+    def _outcome_before(self, met: Met, request: AdmissionRequest, between: Any) -> Outcome | Unknown:
+        """What the mutating policies in force made of the request."""
+        chains = self._before(request.cluster, request.ts)
+        if isinstance(chains, Unknown):
+            return chains
+        return outcomes_of(chains[0], request, met.world, met.authorize, between).first
+
+    def _of_outcome(
+        self, met: Met, chain: Chain, outcome: Outcome, before: Outcome, entered: Evidence[Object | None], recorded: Answer
+    ) -> Answer:
+        if outcome.refusal is not None:
+            refusal = outcome.refusal
+            named = next((each.key[0] for each in outcome.invocations if each.ran is Ran.ERROR), "")
+            said = refusal.message or ""
+            step = f"{MUTATING}:{_named(said) or named}" if refusal.code == 403 else f"{OTHER}:{refusal.code}"
+            return Answer("deny", refusal.code, refusal.message, step, reason=refusal.reason)
+        if isinstance(outcome.object, Unknown):
+            return _unknown(MUTATING, outcome.object.reason)
+        if recorded.step.startswith(MUTATING) and before.refusal is None:
+            return _unknown(MUTATING, "the log shows a refusal of a mutating policy that its replay does not")
+        base = before.object if before.refusal is None else entered
+        if isinstance(base, Unknown) or base.value is None or outcome.object.value is None:
+            return _unknown(MUTATING, base.reason if isinstance(base, Unknown) else "there is no object")
+        return self._of_objects(met, chain, as_json(base.value), as_json(as_seen(outcome.object.value)), recorded)
+
+    def _of_objects(self, met: Met, chain: Chain, before: Object, after: Object, recorded: Answer) -> Answer:
+        """The answer to a request that leaves mutating policies as `after`, where it left those in force as `before`."""
+        request = met.request
+        assert isinstance(request, AdmissionRequest)
+        stored = as_stored(met)
+        if json_equal(before, after) or json_equal(stored(before), stored(after)):
+            if recorded.step.startswith(MUTATING):
+                return _unknown(MUTATING, "what comes after the refused mutation is not recorded")
+            return self._as_before(met, recorded, chain)
+        world = chain.set.given.over(met.world)
+        if _is_stale(recorded):
+            return recorded
+        settled = again(request, before, after, world)
+        if isinstance(settled, Answer):
+            return settled
+        if (refused := self._validation(met, before, settled, recorded)) is not None:
+            return refused
+        final = self._final(met, before, settled, recorded)
+        if (refused := limits(request, before, _value(final), world)) is not None:
+            return refused
+        if recorded.step == LIMIT_RANGE:
+            return recorded
+        if (refused := self._level(met, final)) is not None:
+            return refused
+        if (refused := self._policies(met, chain, final)) is not None:
+            return refused
+        if recorded.step in (QUOTA, STORE):
+            return recorded
+        shown = tuple(each.value for each in list(changes(before, settled))[:_CHANGES_MAX])
+        code = recorded.code if recorded.decision == "allow" else 201 if request.operation is Operation.CREATE else 200
+        value = _value(final) if recorded.decision == "allow" else None
+        return Answer("allow", code, object=value, changed=shown, grade=_grade(final))
+
+    def _as_before(self, met: Met, recorded: Answer, chain: Chain) -> Answer:
+        """The answer where mutation leaves the recorded object: given levels and validating policies are asked about it."""
+        if recorded.step.partition(":")[0] in (MUTATING, VALIDATION, LIMIT_RANGE, OTHER) or _is_stale(recorded):
+            return recorded
+        final = met.attempt
+        if isinstance(final, Unknown):
+            return recorded if not self._later.entries and not self._rules.levels else _unknown(VALIDATING, final.reason)
+        refused = self._level(met, final) if self._rules.levels else None
+        if refused is not None and not (recorded.step == POD_SECURITY and refused.decision == "deny"):
+            return refused
+        if recorded.step == POD_SECURITY and (refused is not None or not self._rules.levels):
+            return recorded
+        named = recorded.step.removeprefix(f"{VALIDATING}:")
+        if recorded.step.startswith(VALIDATING) and named not in self._replaced:
+            return recorded
+        found = self._given_denial(met, chain, final)
+        if found is not None:
+            return found
+        if recorded.decision == "allow" or recorded.step in (QUOTA, STORE):
+            return recorded
+        others = self._policies(met, chain, final)
+        if others is not None:
+            return others
+        return Answer("allow", 201 if final.operation is Operation.CREATE else 200, grade=Grade.INFERRED)
+
+    def _validation(self, met: Met, before: Object, after: Object, recorded: Answer) -> Answer | None:
+        """What the built-in validation makes of the changes, as far as it is known."""
+        request = met.request
+        assert isinstance(request, AdmissionRequest)
+        if isinstance(met.kind, Unknown):
+            return _unknown(VALIDATION, f"the kind of the object: {met.kind.reason}")
+        entered = dataclasses.replace(request, object=Known(before, "the object without the given policies"))
+        if met.kind.custom is not None and not met.event.subresource:
+            return self._of_schema(met.kind, entered, after, recorded)
+        try:
+            doubts = of_fields(entered, before, after, met.kind)
+        except UNFIT:
+            return _unknown(VALIDATION, "a part of the object is not of the type that its kind has")
+        if doubts:
+            return _unknown(VALIDATION, "; ".join(map(str, doubts[:3])))
+        return recorded if recorded.step == VALIDATION else None
+
+    def _of_schema(self, kind: KnownKind, entered: AdmissionRequest, after: Object, recorded: Answer) -> Answer | None:
+        """What the schema of a custom resource makes of a changed object."""
+        found = errors_of_schema(entered, after, kind)
+        if isinstance(found, Unknown):
+            return _unknown(VALIDATION, found.reason)
+        return Answer("deny", 422, found, VALIDATION, reason="Invalid") if found else None
+
+    def _final(self, met: Met, before: Object, after: Object, recorded: Answer) -> AdmissionRequest:
+        """The request as validating admission sees it."""
+        request = met.request
+        assert isinstance(request, AdmissionRequest)
+        event = met.event
+        if (
+            event.succeeded
+            and event.response_raw is not None
+            and event.response_kind is BodyKind.OBJECT
+            and not isinstance(met.attempt, Unknown)
+        ):
+            base = met.attempt.object
+            if isinstance(base, Known) and base.value is not None:
+                value = onto(before, after, as_json(base.value))
+                value = with_tokens(value) if is_pod(request) else value
+                _count_generation(value, request.old_object)
+                return dataclasses.replace(met.attempt, object=Known(value, "the recorded object with the changes", base.grade))
+        grade = request.object.grade if isinstance(request.object, Known) else Grade.PARTIAL
+        changed = dataclasses.replace(request, object=Known(after, "the object after mutating policies", grade))
+        return prepared(changed, met.name, event, met.kind)
+
+    def _level(self, met: Met, final: AdmissionRequest) -> Answer | None:
+        if final.resource.resource == "namespaces" or not is_pod(final):
+            return None
+        enforce = next(iter(self._levels.of_object(met.event, final)), None)
+        if enforce is None or enforce.mode is not Mode.ENFORCE:
+            return None
+        if enforce.decision == "unknown":
+            return _unknown(POD_SECURITY, enforce.why)
+        if enforce.decision != "deny":
+            return None
+        name = final.name.value if isinstance(final.name, Known) else ""
+        text = f'pods "{name}" is forbidden: violates PodSecurity "{enforce.policy}": {enforce.message}'
+        return Answer("deny", 403, text, POD_SECURITY, reason="Forbidden", grade=Grade(enforce.evidence))
+
+    def _given_denial(self, met: Met, chain: Chain, final: AdmissionRequest) -> Answer | None:
+        verdicts = evaluate_request(self._later, final, met.world, met.authorize)
+        return _denial(final, verdicts)
+
+    def _policies(self, met: Met, chain: Chain, final: AdmissionRequest) -> Answer | None:
+        in_force = [each for each in met.in_force(final) if each.policy not in self._replaced]
+        given = evaluate_request(self._later, final, met.world, met.authorize)
+        return _denial(final, [*in_force, *given])
+
+
+def _denial(request: AdmissionRequest, verdicts: Sequence[PolicyVerdict]) -> Answer | None:
+    """The first refusal of validating policies, or what they do not know."""
+    for each in verdicts:
+        if each.rejects and not each.is_summary:
+            return Answer(
+                "deny",
+                each.code or code_of(each.reason or ""),
+                denial_message(request, each),
+                f"{VALIDATING}:{each.policy}",
+                reason=each.reason,
+                grade=Grade(each.evidence) if each.evidence in set(Grade) else Grade.PARTIAL,
+            )
+    for each in verdicts:
+        if each.decision is Decision.UNKNOWN and Action.DENY in each.actions and not each.is_summary:
+            return _unknown(f"{VALIDATING}:{each.policy}", each.why)
+    return None
+
+
+def _unknown(step: str, why: str) -> Answer:
+    return Answer("unknown", step=step, why=why)
+
+
+def _agreed(found: Sequence[Answer]) -> Answer:
+    """The common answer of several orders or states; the first where clients see the same decision."""
+    first = found[0]
+    if all(each.key == first.key for each in found):
+        return first
+    known = [each for each in found if each.decision != "unknown"]
+    if len(known) == len(found) and len({each.decision for each in known}) == 1:
+        return first
+    return _unknown(first.step, "the order of the policies decides it, and the API server does not define an order")
+
+
+def _was_missing(event: Event, recorded: Answer) -> bool:
+    """Whether an update or patch found no object: the server looks before it admits."""
+    return recorded.step == STORE and event.code == 404
+
+
+def _count_generation(value: Object, old: Evidence[Object | None]) -> None:
+    """Set metadata.generation as the strategies of kinds do: an update that changes the spec counts."""
+    metadata = value.get("metadata") or {}
+    if "generation" not in metadata or not isinstance(old, Known) or old.value is None:
+        return
+    was = (old.value.get("metadata") or {}).get("generation")
+    if was is not None:
+        metadata["generation"] = was if json_equal(value.get("spec"), old.value.get("spec")) else was + 1
+
+
+def _is_stale(recorded: Answer) -> bool:
+    """Whether the sent version was not the stored one any more: the server sees it after mutation, before it validates."""
+    return recorded.step == STORE and (recorded.message or "").startswith("Operation cannot be fulfilled on ")
+
+
+def _named(message: str) -> str:
+    return message.split("'")[1] if message.startswith("policy '") else ""
+
+
+def _value(request: AdmissionRequest) -> Object:
+    found = request.object
+    assert isinstance(found, Known)
+    return found.value or {}
+
+
+def _grade(request: AdmissionRequest) -> str:
+    return str(request.object.grade) if isinstance(request.object, Known) else str(Grade.PARTIAL)

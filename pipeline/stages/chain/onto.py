@@ -1,0 +1,58 @@
+"""The object in a recorded answer, as it would have been with the changes of other mutating policies."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...history.json_values import copied, json_equal
+from ...request import Json
+
+_ABSENT: Final = object()
+
+
+def onto(before: Json, after: Json, recorded: Json) -> Any:
+    """`recorded` with the changes that make `after` of `before`. Entries of lists are paired by names, else by numbers."""
+    if json_equal(before, after):
+        return copied(recorded)
+    if isinstance(before, dict) and isinstance(after, dict) and isinstance(recorded, dict):
+        return _of_maps(before, after, recorded)
+    if isinstance(before, list) and isinstance(after, list) and isinstance(recorded, list):
+        return _of_lists(before, after, recorded)
+    return copied(after)
+
+
+def _of_maps(before: dict[str, Any], after: dict[str, Any], recorded: dict[str, Any]) -> dict[str, Any]:
+    found = {name: copied(value) for name, value in recorded.items()}
+    for name in before.keys() | after.keys():
+        old, new = before.get(name, _ABSENT), after.get(name, _ABSENT)
+        if new is _ABSENT:
+            found.pop(name, None)
+        elif old is _ABSENT:
+            was = recorded.get(name, _ABSENT)
+            found[name] = copied(new) if was is _ABSENT else onto({} if isinstance(new, dict) else None, new, was)
+        elif not json_equal(old, new):
+            found[name] = onto(old, new, recorded[name]) if name in recorded else copied(new)
+    return found
+
+
+def _of_lists(before: list[Any], after: list[Any], recorded: list[Any]) -> list[Any]:
+    names = [_names(each) for each in (before, after, recorded)]
+    if None in names:
+        if len(before) == len(after) == len(recorded):
+            return [onto(*each) for each in zip(before, after, recorded, strict=True)]
+        # What was added at the end of the sent list stands behind what is recorded.
+        if len(after) > len(before) and all(map(json_equal, before, after)):
+            return [*copied(recorded), *copied(after[len(before) :])]
+        return list(copied(after))
+    old, new, stored = (each or {} for each in names)
+    found = {name: onto(old.get(name), new[name], value) if name in new else copied(value) for name, value in stored.items()}
+    kept = [found[name] for name in found if name in new or name not in old]
+    added = {name: at for at, name in enumerate(new) if name not in found}
+    for name, at in added.items():
+        kept.insert(at if at < len(old) else len(kept), copied(new[name]))
+    return kept
+
+
+def _names(entries: list[Any]) -> dict[str, Any] | None:
+    found = {each["name"]: each for each in entries if isinstance(each, dict) and isinstance(each.get("name"), str)}
+    return found if len(found) == len(entries) else None

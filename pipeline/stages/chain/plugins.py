@@ -1,0 +1,224 @@
+"""The built-in plugins that look at a Pod again after mutating policies changed it.
+
+Follows kubernetes/kubernetes plugin/pkg/admission/{priority,serviceaccount,limitranger}/admission.go. A changed object goes through
+mutating admission a second time, where Priority and ServiceAccount may refuse it. LimitRanger refuses in validating admission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from ...admission.policies.model import ParamKind
+from ...cel.library.quantity import compare, parse
+from ...history.json_values import copied
+from ...request import AdmissionRequest, Known, Object, Operation, Unknown
+from ...world import World
+from .answer import LIMIT_RANGE, PRIORITY, SERVICE_ACCOUNT, Answer
+
+_PRIORITY_CLASS: Final = ParamKind("scheduling.k8s.io/v1", "PriorityClass")
+_SERVICE_ACCOUNT: Final = ParamKind("v1", "ServiceAccount")
+_LIMIT_RANGE: Final = ParamKind("v1", "LimitRange")
+KINDS: Final = (_PRIORITY_CLASS, _SERVICE_ACCOUNT, _LIMIT_RANGE)
+_LIMITED: Final = "kubernetes.io/limit-ranger"
+_TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+def is_pod(request: AdmissionRequest) -> bool:
+    """Whether a request writes a Pod itself."""
+    return (request.resource.group, request.resource.resource, request.subresource) == ("", "pods", "")
+
+
+def again(request: AdmissionRequest, before: Object, after: Object, world: World) -> Object | Answer:
+    """A changed Pod after the plugins of the second round, or their refusal. `before` is the Pod without the changes."""
+    if not is_pod(request) or request.operation is not Operation.CREATE:
+        return after
+    found: Object = copied(after)
+    for step in (_limited, _account, _priority):
+        if (refused := step(request, before, found, world)) is not None:
+            return refused
+    return found
+
+
+def _limited(request: AdmissionRequest, before: Object, after: Object, world: World) -> Answer | None:
+    """LimitRanger's defaults for what the mutation left without them, and the note that the plugin leaves."""
+    if _resources(before) == _resources(after):
+        return None
+    found = world.params(*_of(_LIMIT_RANGE), request.namespace)
+    if isinstance(found, Unknown):
+        return Answer("unknown", step=LIMIT_RANGE, why=f"the limit ranges of namespace {request.namespace}: {found.reason}")
+    notes: list[str] = []
+    spec = after.get("spec") or {}
+    for item in (item for each in found.value for item in (each.get("spec") or {}).get("limits") or ()):
+        if item.get("type") != "Container":
+            continue
+        for kind, what in (("containers", "container"), ("initContainers", "init container")):
+            for container in spec.get(kind) or ():
+                notes += _with_defaults(container, item, what)
+    if notes:
+        metadata = after.setdefault("metadata", {})
+        metadata["annotations"] = (metadata.get("annotations") or {}) | {_LIMITED: f"LimitRanger plugin set: {'; '.join(notes)}"}
+    return None
+
+
+def _with_defaults(container: Object, item: Object, what: str) -> Iterator[str]:
+    resources = container.setdefault("resources", {})
+    added = {}
+    for part, source in (("limits", "default"), ("requests", "defaultRequest")):
+        own = resources.get(part) or {}
+        added[part] = {name: value for name, value in (item.get(source) or {}).items() if name not in own}
+        if added[part]:
+            resources[part] = own | added[part]
+    for part, word in (("requests", "request"), ("limits", "limit")):
+        if added[part]:
+            yield f"{', '.join(sorted(added[part]))} {word} for {what} {container.get('name')}"
+
+
+def _account(request: AdmissionRequest, before: Object, after: Object, world: World) -> Answer | None:
+    spec = after.get("spec") or {}
+    name = spec.get("serviceAccountName") or ""
+    if name == ((before.get("spec") or {}).get("serviceAccountName") or "") or not name:
+        return None
+    found = world.param(*_of(_SERVICE_ACCOUNT), request.namespace, name)
+    if isinstance(found, Unknown):
+        return Answer("unknown", step=SERVICE_ACCOUNT, why=f"whether service account {name} existed: {found.reason}")
+    if found.value is None:
+        text = f'error looking up service account {request.namespace}/{name}: serviceaccount "{name}" not found'
+        return _forbidden(request, text, SERVICE_ACCOUNT)
+    spec["serviceAccount"] = name
+    return None
+
+
+def _priority(request: AdmissionRequest, before: Object, after: Object, world: World) -> Answer | None:
+    spec, was = after.get("spec") or {}, before.get("spec") or {}
+    fields = ("priorityClassName", "priority", "preemptionPolicy")
+    if all(spec.get(name) == was.get(name) for name in fields):
+        return None
+    name = spec.get("priorityClassName") or ""
+    found = _class_named(name, world) if name else _default_class(world)
+    if isinstance(found, Unknown):
+        return Answer("unknown", step=PRIORITY, why=f"the priority class {name or 'that is the default'}: {found.reason}")
+    if name and found is None:
+        return _forbidden(request, f"no PriorityClass with name {name} was found", PRIORITY)
+    value = int((found or {}).get("value", 0))
+    own = spec.get("priority")
+    if own is not None and own != value:
+        text = (
+            f"the integer value of priority ({own}) must not be provided in pod spec; "
+            f"priority admission controller computed {value} from the given PriorityClass name"
+        )
+        return _forbidden(request, text, PRIORITY)
+    if found is not None and not name:
+        spec["priorityClassName"] = found["metadata"]["name"]
+    spec["priority"] = value
+    policy = (found or {}).get("preemptionPolicy") or "PreemptLowerPriority"
+    if spec.get("preemptionPolicy") not in (None, policy):
+        text = (
+            f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
+            f"priority admission controller computed {policy} from the given PriorityClass name"
+        )
+        return _forbidden(request, text, PRIORITY)
+    spec["preemptionPolicy"] = policy
+    return None
+
+
+def _class_named(name: str, world: World) -> Object | Unknown | None:
+    found = world.param(*_of(_PRIORITY_CLASS), "", name)
+    return found if isinstance(found, Unknown) else found.value
+
+
+def _default_class(world: World) -> Object | Unknown | None:
+    found = world.params(*_of(_PRIORITY_CLASS), "")
+    if isinstance(found, Unknown):
+        return found
+    own = [each for each in found.value if each.get("globalDefault")]
+    # Of several the one with the lowest value counts.
+    return min(own, key=lambda each: int(each.get("value", 0)), default=None)
+
+
+def with_tokens(found: Object) -> Object:
+    """A Pod whose containers all see the token of its account, as the plugin leaves them. The log shows the name of the volume."""
+    spec = found.get("spec") or {}
+    volume = next((each["name"] for each in spec.get("volumes") or () if _is_token(each)), None)
+    if volume is None:
+        return found
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        mounts = container.get("volumeMounts") or []
+        if not any(each.get("mountPath") == _TOKEN_PATH for each in mounts):
+            container["volumeMounts"] = [*mounts, {"name": volume, "readOnly": True, "mountPath": _TOKEN_PATH}]
+    return found
+
+
+def _is_token(volume: Object) -> bool:
+    return str(volume.get("name", "")).startswith("kube-api-access-") and "projected" in volume
+
+
+def limits(request: AdmissionRequest, before: Object, after: Object, world: World) -> Answer | None:
+    """What LimitRanger says of a changed Pod that it would not have said of the other one."""
+    if not is_pod(request) or request.operation is not Operation.CREATE or _resources(before) == _resources(after):
+        return None
+    found = world.params(*_of(_LIMIT_RANGE), request.namespace)
+    if isinstance(found, Unknown):
+        return Answer("unknown", step=LIMIT_RANGE, why=f"the limit ranges of namespace {request.namespace}: {found.reason}")
+    for each in found.value:
+        for item in (each.get("spec") or {}).get("limits") or ():
+            errors = [*_of_item(item, after)]
+            if errors:
+                text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+                return _forbidden(request, text, LIMIT_RANGE)
+    return None
+
+
+def _resources(pod: Object) -> list[Any]:
+    return [each.get("resources") or {} for each in _containers(pod)]
+
+
+def _containers(pod: Object) -> Sequence[Object]:
+    spec = pod.get("spec") or {}
+    return [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+
+
+def _of_item(item: Object, pod: Object) -> Iterator[str]:
+    if item.get("type") != "Container":
+        return
+    for container in _containers(pod):
+        resources = container.get("resources") or {}
+        asked, allowed = (resources.get(name) or {} for name in ("requests", "limits"))
+        for name, bound in sorted((item.get("min") or {}).items()):
+            yield from _below(name, bound, asked.get(name), allowed.get(name))
+        for name, bound in sorted((item.get("max") or {}).items()):
+            yield from _above(name, bound, asked.get(name), allowed.get(name))
+
+
+def _below(name: str, bound: Any, asked: Any, allowed: Any) -> Iterator[str]:
+    if asked is None:
+        yield f"minimum {name} usage per Container is {bound}.  No request is specified"
+    elif _differs(asked, bound) < 0:
+        yield f"minimum {name} usage per Container is {bound}, but request is {asked}"
+    if allowed is not None and _differs(allowed, bound) < 0:
+        yield f"minimum {name} usage per Container is {bound}, but limit is {allowed}"
+
+
+def _above(name: str, bound: Any, asked: Any, allowed: Any) -> Iterator[str]:
+    if allowed is None:
+        yield f"maximum {name} usage per Container is {bound}.  No limit is specified"
+    elif _differs(allowed, bound) > 0:
+        yield f"maximum {name} usage per Container is {bound}, but limit is {allowed}"
+    if asked is not None and _differs(asked, bound) > 0:
+        yield f"maximum {name} usage per Container is {bound}, but request is {asked}"
+
+
+def _differs(left: Any, right: Any) -> int:
+    return compare(parse(str(left)), parse(str(right)))
+
+
+def _forbidden(request: AdmissionRequest, text: str, step: str) -> Answer:
+    name = request.name.value if isinstance(request.name, Known) else ""
+    value = request.object.value if isinstance(request.object, Known) else None
+    # An object without a name yet is called by the beginning of it (apiserver pkg/admission/errors.go).
+    name = name or str(((value or {}).get("metadata") or {}).get("generateName") or "")
+    return Answer("deny", 403, f'pods "{name}" is forbidden: {text}', step, reason="Forbidden")
+
+
+def _of(kind: ParamKind) -> tuple[str, str]:
+    return kind.api_version, kind.kind

@@ -1,0 +1,101 @@
+"""The chain as a stage: the answer of the whole of admission to each recorded write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from queries import LakeReader
+
+from ...admission.policies.refusing import refuse_errors
+from ...authorization import OtherAuthorizers
+from ...manifests.documents import Document
+from ...replay.authorizers import other_authorizers
+from ...runs.plan import PlannedRule
+from ...runs.verdicts import JudgedPass
+from ...runs.window import Window, stretches
+from ..grouped import GroupedPlan, GroupedStage, Judging
+from ..mutating.compiled import too_new_expressions
+from ..mutating.walk import Walk
+from ..pod_security.given import Given
+from ..pod_security.judging import Judge as LevelJudge
+from ..pod_security.labels import LabelsInForce
+from ..pod_security.noted import noted_configuration
+from ..pod_security.reading import PodReader
+from ..stage import Asked, Kind
+from .answer import STAGE, row_of
+from .judging import ChainJudge
+from .plugins import KINDS
+from .rules import ChainRules, chain_rules
+
+# A part with fewer requests is not worth its reading of their history.
+_REQUESTS_MIN = 500
+
+
+class ChainStage(GroupedStage[ChainRules]):
+    """See stage.Stage. It judges by the manifests of other stages, so that no kind is its own."""
+
+    name = STAGE
+    kinds: frozenset[Kind] = frozenset()
+
+    def read(self, documents: Sequence[Document]) -> ChainRules:
+        """See stage.Stage."""
+        return chain_rules(documents)
+
+    def uses(self, rules: ChainRules, document: Document) -> bool:
+        """See stage.Stage."""
+        return True
+
+    def describe(self, rules: ChainRules) -> Any:
+        """See GroupedStage."""
+        return list(rules.written)
+
+    def plan(self, reader: LakeReader, rules: ChainRules, asked: Asked) -> GroupedPlan[ChainRules]:
+        """See stage.Stage."""
+        found = self.planned(reader, rules, asked, self.groups(reader, rules, asked))
+        return GroupedPlan(**found | {"manifests": {"rules": found["manifests"], "with_objects": asked.with_objects}})
+
+    def groups(self, reader: LakeReader, rules: ChainRules, asked: Asked) -> tuple[Sequence[PlannedRule], int, Mapping[str, int]]:
+        """See GroupedStage."""
+        refuse_errors(too_new_expressions(rules.mutating.policies, asked.kubernetes_version, reader))
+        walk = Walk(reader, asked.window, None, asked.kubernetes_version, reads_all=True, reads_unreached=True, over=rules.mutating)
+        return [PlannedRule(STAGE, None, (), walk.requests)], walk.requests, walk.excluded
+
+    def others(self, reader: LakeReader, asked: Asked) -> tuple[tuple[str, OtherAuthorizers], ...]:
+        """See GroupedStage."""
+        return other_authorizers(reader, asked.window, asked.other_authorizers)
+
+    def judging(self, reader: LakeReader, plan: GroupedPlan[ChainRules]) -> Judging:
+        """See GroupedStage."""
+        return _Writes(reader, plan)
+
+
+class _Writes(Judging):
+    """See Judging."""
+
+    def __init__(self, reader: LakeReader, plan: GroupedPlan[ChainRules]) -> None:
+        self._reader, self._plan = reader, plan
+        rules, version = plan.rules, plan.kubernetes_version
+        others = dict(plan.other_authorizers)
+        walk = partial(Walk, reader, plan.window, None, version, others)
+        self._walk = walk(reads_all=True, reads_unreached=True, over=rules.mutating, further=KINDS)
+        history = self._walk.history
+        known = rules.levels.configuration or noted_configuration(reader, LabelsInForce(Given({}), history), plan.window)
+        labels = LabelsInForce(rules.levels, history)
+        reader_of_pods = PodReader(version[1], frozenset())
+        is_given = rules.levels.configuration is not None
+        levels = LevelJudge(labels, reader_of_pods, known, version[1], frozenset(), is_given=is_given)
+        self._judge = ChainJudge(rules, levels, self._walk.recorded.at, version)
+
+    def stretches(self) -> Sequence[Window]:
+        """See Judging."""
+        return stretches(self._reader, self._walk.window, self._plan.parts(self._walk.requests, _REQUESTS_MIN))
+
+    def records(self, stretch: Window) -> Iterator[JudgedPass]:
+        """See Judging."""
+        with_objects = self._plan.manifests["with_objects"]
+        for each in self._walk.judged(self._judge, stretch):
+            event, (answer, recorded) = each.event, each.verdict
+            row = row_of(answer, recorded, with_objects)
+            yield (event.cluster, event.audit_id, event.ts, event.stage_ts, each.pass_index), [row]
