@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 from queries.reach import Answer as Reached
@@ -29,6 +30,7 @@ from ..mutating.walk import Met
 from ..mutating.webhooks_between import as_stored, recorded_between
 from ..pod_security.judging import Judge as LevelJudge
 from ..pod_security.policy import Mode
+from ..pod_security.subject import PODS
 from .answer import (
     APPLY,
     AUTHORIZATION,
@@ -47,7 +49,9 @@ from .answer import (
     Answer,
     recorded_answer,
 )
-from .onto import onto
+from .entered import without_removed
+from .invalid import as_refused
+from .onto import count_generation, onto
 from .plugins import again, is_pod, limits, with_tokens
 from .rules import ChainRules
 
@@ -94,17 +98,10 @@ class ChainJudge:
     def _without_object(self, met: Met, recorded: Answer) -> Answer:
         """The answer where the request is not known: the recorded one, if no given rule is for it."""
         assert isinstance(met.request, Unknown)
-        chains = () if isinstance(met.chains, Unknown) else met.chains
-        for target in met.targets:
-            if any(each.entry.policy.policy.name in self._given for chain in chains for each in chain.set.candidates(target)):
-                return _unknown(MUTATING, met.request.reason)
-            if self._later.candidates(target):
-                return _unknown(VALIDATING, met.request.reason)
-        return recorded
+        return _unknown(MUTATING, met.request.reason) if self._may_ask(met) else recorded
 
     def _under(self, met: Met, chain: Chain, recorded: Answer) -> Answer:
-        request = met.request
-        assert isinstance(request, AdmissionRequest)
+        request = without_removed(met)
         between, without = recorded_between(met, request.object)
         outcomes = outcomes_of(chain, request, met.world, met.authorize, between)
         if not self._is_asked(outcomes):
@@ -113,6 +110,16 @@ class ChainJudge:
         if isinstance(before, Unknown):
             return _unknown(MUTATING, before.reason)
         return _agreed([self._of_outcome(met, chain, each, before, without, recorded) for each in outcomes.distinct])
+
+    def _may_ask(self, met: Met) -> bool:
+        """Whether a given rule may be for a request about which no more is known."""
+        chains = () if isinstance(met.chains, Unknown) else met.chains
+        for target in met.targets:
+            if any(each.entry.policy.policy.name in self._given for chain in chains for each in chain.set.candidates(target)):
+                return True
+            if self._later.candidates(target):
+                return True
+        return False
 
     def _is_asked(self, outcomes: Outcomes) -> bool:
         """Whether a given mutating policy matches the request in some order."""
@@ -149,7 +156,7 @@ class ChainJudge:
         request = met.request
         assert isinstance(request, AdmissionRequest)
         stored = as_stored(met)
-        if json_equal(before, after) or json_equal(stored(before), stored(after)):
+        if json_equal(before, after):
             if recorded.step.startswith(MUTATING):
                 return _unknown(MUTATING, "what comes after the refused mutation is not recorded")
             return self._as_before(met, recorded, chain)
@@ -172,7 +179,7 @@ class ChainJudge:
             return refused
         if recorded.step in (QUOTA, STORE):
             return recorded
-        shown = tuple(each.value for each in list(changes(before, settled))[:_CHANGES_MAX])
+        shown = tuple(each.value for each in islice(changes(stored(before), stored(settled)), _CHANGES_MAX))
         code = recorded.code if recorded.decision == "allow" else 201 if request.operation is Operation.CREATE else 200
         value = _value(final) if recorded.decision == "allow" else None
         return Answer("allow", code, object=value, changed=shown, grade=_grade(final))
@@ -217,10 +224,13 @@ class ChainJudge:
             return _unknown(VALIDATION, "a part of the object is not of the type that its kind has")
         if doubts:
             return _unknown(VALIDATION, "; ".join(map(str, doubts[:3])))
-        return recorded if recorded.step == VALIDATION else None
+        return as_refused(recorded, before, after) if recorded.step == VALIDATION else None
 
     def _of_schema(self, kind: KnownKind, entered: AdmissionRequest, after: Object, recorded: Answer) -> Answer | None:
         """What the schema of a custom resource makes of a changed object."""
+        before = entered.object.value if isinstance(entered.object, Known) else None
+        if recorded.step == VALIDATION and (before is None or errors_of_schema(entered, before, kind) != recorded.message):
+            return as_refused(recorded, before or {}, after)
         found = errors_of_schema(entered, after, kind)
         if isinstance(found, Unknown):
             return _unknown(VALIDATION, found.reason)
@@ -241,14 +251,14 @@ class ChainJudge:
             if isinstance(base, Known) and base.value is not None:
                 value = onto(before, after, as_json(base.value))
                 value = with_tokens(value) if is_pod(request) else value
-                _count_generation(value, request.old_object)
+                count_generation(value, request.old_object)
                 return dataclasses.replace(met.attempt, object=Known(value, "the recorded object with the changes", base.grade))
         grade = request.object.grade if isinstance(request.object, Known) else Grade.PARTIAL
         changed = dataclasses.replace(request, object=Known(after, "the object after mutating policies", grade))
         return prepared(changed, met.name, event, met.kind)
 
     def _level(self, met: Met, final: AdmissionRequest) -> Answer | None:
-        if final.resource.resource == "namespaces" or not is_pod(final):
+        if (final.resource.group, final.resource.resource) != PODS:
             return None
         enforce = next(iter(self._levels.of_object(met.event, final)), None)
         if enforce is None or enforce.mode is not Mode.ENFORCE:
@@ -307,16 +317,6 @@ def _agreed(found: Sequence[Answer]) -> Answer:
 def _was_missing(event: Event, recorded: Answer) -> bool:
     """Whether an update or patch found no object: the server looks before it admits."""
     return recorded.step == STORE and event.code == 404
-
-
-def _count_generation(value: Object, old: Evidence[Object | None]) -> None:
-    """Set metadata.generation as the strategies of kinds do: an update that changes the spec counts."""
-    metadata = value.get("metadata") or {}
-    if "generation" not in metadata or not isinstance(old, Known) or old.value is None:
-        return
-    was = (old.value.get("metadata") or {}).get("generation")
-    if was is not None:
-        metadata["generation"] = was if json_equal(value.get("spec"), old.value.get("spec")) else was + 1
 
 
 def _is_stale(recorded: Answer) -> bool:

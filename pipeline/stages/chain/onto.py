@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ...history.json_values import copied, json_equal
-from ...request import Json
+from ...request import Evidence, Json, Known, Object
 
 _ABSENT: Final = object()
 
@@ -56,3 +56,16 @@ def _of_lists(before: list[Any], after: list[Any], recorded: list[Any]) -> list[
 def _names(entries: list[Any]) -> dict[str, Any] | None:
     found = {each["name"]: each for each in entries if isinstance(each, dict) and isinstance(each.get("name"), str)}
     return found if len(found) == len(entries) else None
+
+
+def count_generation(value: Object, old: Evidence[Object | None]) -> None:
+    """Set metadata.generation as the strategies of kinds do: an update that changes the spec counts."""
+    metadata = value.get("metadata") or {}
+    if "generation" not in metadata or not isinstance(old, Known) or old.value is None:
+        return
+    before = old.value.get("metadata") or {}
+    same = json_equal(value.get("spec"), old.value.get("spec"))
+    if value.get("kind") == "Deployment":  # kubernetes pkg/registry/apps/deployment/strategy.go, PrepareForUpdate
+        same = same and json_equal(metadata.get("annotations") or {}, before.get("annotations") or {})
+    if "generation" in before:
+        metadata["generation"] = before["generation"] if same else before["generation"] + 1

@@ -66,12 +66,12 @@ def verdicts_of(
 def _doubted(row: Row, later: Later) -> Row:
     """The row of a policy: in doubt, if it changes one of the fields in doubt."""
     changed = [each["path"] for each in json.loads(row.detail or "{}").get("difference", ())]
-    if not any(_touch(path, doubt.path) for path in changed for doubt in later.doubts):
+    if not any(touch(path, doubt.path) for path in changed for doubt in later.doubts):
         return row
     return row._replace(decision="unknown", effect=None, why=later.why, evidence=INSUFFICIENT)
 
 
-def _touch(left: str, right: str) -> bool:
+def touch(left: str, right: str) -> bool:
     """Whether one place lies in the other, by their paths."""
     longer, shorter = (left, right) if len(left) >= len(right) else (right, left)
     return not shorter or longer == shorter or (longer.startswith(shorter) and longer[len(shorter)] in ".[")

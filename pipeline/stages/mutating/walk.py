@@ -15,8 +15,10 @@ from ...admission.policies.model import ParamKind
 from ...authorization import AuthorizeUser, OtherAuthorizers, RecordedRbac
 from ...cel.minors import DEFAULT
 from ...history.event import Event, decode_json
+from ...history.intended import may_apply
+from ...history.kinds import kind_of
 from ...history.outcome import reach_of_event
-from ...history.reconstruct import NotReplayed
+from ...history.reconstruct import NotReplayed, attempted_requests
 from ...history.world import LogHistory
 from ...matching import Target
 from ...replay.met import Met as Recorded
@@ -157,6 +159,7 @@ class Walk:
             history = history_of(kinds_in_force)
         self._in_force = PoliciesInForce(history, version)
         self._history = history
+        self._histories: dict[ParamKind, LogHistory] = {}
         self.chains: Chains[Chain] = chains
         self._worlds = Worlds(history)
         self._rbac = RecordedRbac(history, others)
@@ -220,9 +223,23 @@ class Walk:
             return Met(event, request, name, known, world, chains, authorize, unreached, in_force, targets, found)
 
         found = recorded.requests()
+        if isinstance(found, NotReplayed) and self._reads_unreached and may_apply(event):
+            # Only a list of all objects of its kind tells whether a refused apply was to create its object.
+            found = attempted_requests(event, recorded.versions, self._history_with(event))
         if isinstance(found, NotReplayed):
             return [Judged(event, 0, judge(met(Unknown(found.reason))))]
         return [Judged(event, each.pass_index, judge(met(each))) for each in found]
+
+    def _history_with(self, event: Event) -> LogHistory:
+        """A history that also has all objects of the kind of a request."""
+        named = kind_of(event.resource, "")
+        if named is None:
+            return self._history
+        kind = ParamKind(f"{named.group}/{named.version}".removeprefix("/"), named.kind)
+        if kind not in self._histories:
+            with self._reader.session() as past:
+                self._histories[kind] = load_history(past, (kind,), self.window)
+        return self._histories[kind]
 
     def _kind(self, request: AdmissionRequest | Unknown, world: World, chains: Sequence[Chain] | Unknown) -> KnownKind | Unknown:
         """The kind of a request's object."""

@@ -1,0 +1,57 @@
+"""The object with which a request came to mutating policies, where its answer tells more than its body."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ...history.event import BodyKind, Event, decode_json
+from ...history.patching import PatchType
+from ...matching.equivalence import BUILT_IN_GROUPS
+from ...request import AdmissionRequest, Grade, Known, Object, Operation, Unknown
+from ..mutating.walk import Met
+
+
+def without_removed(met: Met) -> AdmissionRequest:
+    """The request as it came to mutating policies.
+
+    The server removes what the manager of an apply owned and left out. The log does not show who owned what; the answer shows what
+    is left.
+    """
+    request, event = met.request, met.event
+    assert isinstance(request, AdmissionRequest)
+    found = request.object
+    if isinstance(found, Unknown):
+        return _as_created(request, event) or request
+    is_apply = event.verb == "patch" and isinstance(found, Known) and found.source.startswith(f"{PatchType.APPLY} over ")
+    if not is_apply or not isinstance(found, Known) or found.value is None:
+        return request
+    if not event.succeeded or event.response_raw is None or event.response_kind is not BodyKind.OBJECT:
+        return request
+    answered = decode_json(event.response_raw)
+    return dataclasses.replace(request, object=dataclasses.replace(found, value=_kept(found.value, answered)))
+
+
+def _as_created(request: AdmissionRequest, event: Event) -> AdmissionRequest | None:
+    """A request that created its object by an apply: the answer shows what the API added to the body."""
+    is_told = event.succeeded and event.response_raw is not None and event.response_kind is BodyKind.OBJECT
+    if request.operation is not Operation.CREATE or event.verb != "patch" or not is_told or event.request_raw is None:
+        return None
+    body, answered = decode_json(event.request_raw), decode_json(event.response_raw or "")
+    if not isinstance(body, dict):
+        return None
+    metadata = {"name": event.name, **({"namespace": event.namespace} if event.namespace else {}), **(body.get("metadata") or {})}
+    value = {name: each for name, each in answered.items() if name != "status"} | {"metadata": metadata}
+    if "status" in answered and event.resource.group in BUILT_IN_GROUPS:
+        value["status"] = {}
+    return dataclasses.replace(request, object=Known(value, "requestObject with the defaults of the answer", Grade.PARTIAL))
+
+
+def _kept(value: Object, answered: Object) -> Object:
+    """The fields of an object that an answer has, too."""
+    kept: Object = {}
+    for name, own in value.items():
+        if name not in answered:
+            continue
+        other = answered[name]
+        kept[name] = _kept(own, other) if isinstance(own, dict) and isinstance(other, dict) else own
+    return kept
