@@ -26,6 +26,7 @@ from ..mutating.invocation import Outcome, Ran
 from ..mutating.kinds import KnownKind
 from ..mutating.nil_lists import as_json, as_seen
 from ..mutating.orders import Outcomes, outcomes_of
+from ..mutating.taken import Doubt
 from ..mutating.walk import Met
 from ..mutating.webhooks_between import as_stored, recorded_between
 from ..pod_security.judging import Judge as LevelJudge
@@ -50,10 +51,12 @@ from .answer import (
     recorded_answer,
 )
 from .entered import without_removed
-from .invalid import as_refused
+from .invalid import as_refused, refused_by
 from .onto import count_generation, onto
 from .plugins import again, is_pod, limits, with_tokens
 from .rules import ChainRules
+from .validation.checked import checked
+from .validation.rule import Written
 
 # Refusals of these come before any mutating policy.
 _FIRST = frozenset({AUTHORIZATION, DECODING, NAMESPACE, APPLY, PRIORITY, SERVICE_ACCOUNT})
@@ -218,10 +221,16 @@ class ChainJudge:
         entered = dataclasses.replace(request, object=Known(before, "the object without the given policies"))
         if met.kind.custom is not None and not met.event.subresource:
             return self._of_schema(met.kind, entered, after, recorded)
+        doubts: Sequence[Doubt]
         try:
             doubts = of_fields(entered, before, after, met.kind)
         except UNFIT:
             return _unknown(VALIDATION, "a part of the object is not of the type that its kind has")
+        if met.kind.custom is None and not met.event.subresource:
+            old = request.old_object.value if isinstance(request.old_object, Known) else None
+            errors, doubts = checked(request.resource, Written(before, after, old), doubts)
+            if errors and recorded.step != VALIDATION:
+                return refused_by(request, met.kind.kind, errors)
         if doubts:
             return _unknown(VALIDATION, "; ".join(map(str, doubts[:3])))
         return as_refused(recorded, before, after) if recorded.step == VALIDATION else None

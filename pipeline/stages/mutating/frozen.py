@@ -15,16 +15,16 @@ from .taken import Doubt
 
 _IMMUTABLE: Final = "field is immutable"
 _IN_PART: Final = "an update may change it within limits, which are not replayed"
-_PODS: Final = (
+PODS_FORBIDDEN: Final = (
     "Forbidden: pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
-_STATEFUL_SETS: Final = (
+STATEFUL_SETS_FORBIDDEN: Final = (
     "Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
     "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 )
-_CLAIMS: Final = (
+CLAIMS_FORBIDDEN: Final = (
     "Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 )
 # Whether these may change depends on the value before, or on gates.
@@ -76,11 +76,11 @@ def frozen(resource: tuple[str, str], old: Object, before: Object, after: Object
     elif resource == ("apps", "statefulsets"):
         for name in fields:
             if name not in _FREE_OF_STATEFUL_SETS and changed("spec", name):
-                yield Doubt(f"spec.{name}", _STATEFUL_SETS)
+                yield Doubt(f"spec.{name}", STATEFUL_SETS_FORBIDDEN)
     elif resource == ("", "persistentvolumeclaims"):
         for name in fields:
             if changed("spec", name):
-                yield Doubt(f"spec.{name}", _IN_PART if name in ("resources", "volumeAttributesClassName") else _CLAIMS)
+                yield Doubt(f"spec.{name}", _IN_PART if name in ("resources", "volumeAttributesClassName") else CLAIMS_FORBIDDEN)
     elif resource == ("", "services"):
         # Of one type, the address stays; a change of the type may free it.
         for name in ("clusterIP", "clusterIPs"):
@@ -101,7 +101,7 @@ def _of_pods(fields: list[str], old: Object, before: Object, after: Object) -> I
             continue
         is_gated = name in ("nodeSelector", "affinity") and bool(_spec(old).get("schedulingGates"))
         is_conditional = name in _CONDITIONAL_OF_PODS and (name not in ("nodeSelector", "affinity") or is_gated)
-        yield Doubt(f"spec.{name}", _IN_PART if is_conditional else _PODS)
+        yield Doubt(f"spec.{name}", _IN_PART if is_conditional else PODS_FORBIDDEN)
 
 
 def _of_data(resource: str, old: Object, before: Object, after: Object) -> Iterator[Doubt]:
