@@ -66,6 +66,10 @@ def command(
     only_given: Annotated[
         bool, typer.Option("--only", help="The given manifests replace all others of their stage in the cluster.")
     ] = False,
+    chain: Annotated[
+        bool,
+        typer.Option("--chain", help="One answer per request: the stages in the server's order, each with what the others left."),
+    ] = False,
     export: Annotated[
         Path | None, typer.Option("--export", metavar="FILE.parquet", help="Also write every verdict to a Parquet file.")
     ] = None,
@@ -91,7 +95,7 @@ def command(
     from pipeline.stages.stage import Asked
 
     from .parts.level import check_namespaces, labels_of
-    from .parts.staged import replay_stage, rules_as_of, write_export
+    from .parts.staged import replay_chain, replay_stage, rules_as_of, write_export
     from .parts.window import check_window
     from .policies import chosen_texts, read_texts
 
@@ -112,10 +116,12 @@ def command(
     before = given_of(old_texts) if old_texts else None
     count = workers_or_default(own, workers)
     with nullcontext() if on is None or plan else connected(on, workers) as executor:
-        if given.judges_policies:
+        if chain:
+            replays.append(replay_chain(own, asked, texts, bool(against or against_log or from_log), count, plan, executor))
+        elif given.judges_policies:
             new = chosen_texts(own, texts, from_log, cluster, version)
             replays.append(_replay_policies(own, new, base, asked, workers, plan, executor))
-        for stage, rules in given.stages:
+        for stage, rules in () if chain else given.stages:
             old = before.rules_of(stage) if before is not None else None
             if against_log is not None and before is None:
                 old = rules_as_of(own, stage, rules, against_log, cluster, only_given)

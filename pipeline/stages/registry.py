@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .authorization.stage import Authorization
+from .chain.stage import ChainStage
 from .conditions.stage import Conditions
 from .mutating.stage import Mutating
 from .pod_security.stage import PodSecurity
@@ -25,6 +26,10 @@ DEFAULT = VALIDATING
 STAGES: tuple[Stage[Any, Any], ...] = (VALIDATING, AUTHORIZATION, MUTATING, WEBHOOKS, SCHEMA, CONDITIONS, POD_SECURITY)
 
 
-def stage_of(name: str, stages: tuple[Stage[Any, Any], ...] = STAGES) -> Stage[Any, Any]:
+# It judges by the manifests of other stages, so that no manifest is given to it alone.
+CHAIN = ChainStage()
+
+
+def stage_of(name: str, stages: tuple[Stage[Any, Any], ...] = (*STAGES, CHAIN)) -> Stage[Any, Any]:
     """The stage of this name. Raises KeyError."""
     return {stage.name: stage for stage in stages}[name]

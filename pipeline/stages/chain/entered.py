@@ -8,7 +8,21 @@ from ...history.event import BodyKind, Event, decode_json
 from ...history.patching import PatchType
 from ...matching.equivalence import BUILT_IN_GROUPS
 from ...request import AdmissionRequest, Grade, Known, Object, Operation, Unknown
+from ...world import World
 from ..mutating.walk import Met
+from .plugins import first
+
+
+def as_entered(met: Met, world: World) -> AdmissionRequest:
+    """The request as mutating policies met it: after the plugins of the first round."""
+    request, event = without_removed(met), met.event
+    found = request.object
+    if not isinstance(found, Known) or found.value is None:
+        return request
+    is_told = event.succeeded and event.response_raw is not None and event.response_kind is BodyKind.OBJECT
+    answered = decode_json(event.response_raw or "") if is_told else None
+    value = first(request, found.value, answered, world)
+    return request if value is found.value else dataclasses.replace(request, object=dataclasses.replace(found, value=value))
 
 
 def without_removed(met: Met) -> AdmissionRequest:

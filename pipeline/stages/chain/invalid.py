@@ -6,11 +6,14 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from ...request import AdmissionRequest, GroupVersionKind, Known, Object
+from ...request import AdmissionRequest, GroupVersionResource, Known, Object, Unknown
 from ..mutating.changes import changes
+from ..mutating.taken import Doubt
 from ..mutating.verdicts import touch
+from ..mutating.walk import Met
 from .answer import VALIDATION, Answer
-from .validation.rule import Refused
+from .validation.checked import every_error
+from .validation.rule import Refused, Written
 
 # The fields that a refusal names.
 _FIELD: Final = re.compile(
@@ -18,16 +21,57 @@ _FIELD: Final = re.compile(
 )
 
 
-def refused_by(request: AdmissionRequest, kind: GroupVersionKind, errors: Sequence[Refused]) -> Answer:
+def refused_by(met: Met, errors: Sequence[Refused]) -> Answer:
     """The refusal of the validation (apimachinery pkg/api/errors/errors.go, NewInvalid)."""
-    value = request.object.value if isinstance(request.object, Known) else None
-    name = request.name.value if isinstance(request.name, Known) else ""
-    name = name or str(((value or {}).get("metadata") or {}).get("name") or "")
-    texts = list(dict.fromkeys(map(str, errors)))
+    why = "" if all(each.is_whole for each in errors) else "the server's words show the value, too, as its code has it"
+    return Answer("deny", 422, _message(met, list(dict.fromkeys(map(str, errors)))), VALIDATION, why, reason="Invalid")
+
+
+def refused_again(
+    met: Met, resource: GroupVersionResource, written: Written, recorded: Answer, doubts: Sequence[Doubt]
+) -> Answer | None:
+    """The answer to an object that the validation refused in the record, with the changes."""
+    if _message(met, [str(each) for each in every_error(resource, written.before, written.old)]) == recorded.message:
+        # The rules know all that is wrong with it.
+        errors = every_error(resource, written.after, written.old)
+        if errors:
+            return refused_by(met, errors)
+        return _doubtful(doubts) if doubts else None
+    errors = [each for each in every_error(resource, written.after, written.old) if str(each) not in (recorded.message or "")]
+    stands = as_refused(recorded, written.before, written.after)
+    if not errors or stands.decision == "unknown":
+        return _doubtful(doubts) if doubts and stands.decision != "unknown" else stands
+    items = _items(recorded.message or "")
+    return Answer("deny", 422, _message(met, [*items, *map(str, errors)]), VALIDATION, reason="Invalid")
+
+
+def _doubtful(doubts: Sequence[Doubt]) -> Answer:
+    return Answer("unknown", step=VALIDATION, why="; ".join(map(str, doubts[:3])))
+
+
+def _items(message: str) -> list[str]:
+    text = message.partition(" is invalid: ")[2]
+    return [text[1:-1] if text.startswith("[") else text]
+
+
+def _message(met: Met, texts: Sequence[str]) -> str:
+    kind = met.kind.kind if not isinstance(met.kind, Unknown) else None
+    if kind is None or not texts:
+        return ""
     shown = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     whose = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
-    why = "" if all(each.is_whole for each in errors) else "the server's words show the value, too, as its code has it"
-    return Answer("deny", 422, f'{whose} "{name}" is invalid: {shown}', VALIDATION, why, reason="Invalid")
+    return f'{whose} "{_name(met)}" is invalid: {shown}'
+
+
+def _name(met: Met) -> str:
+    """The name of the object; of a generated one that the record does not show, the end stays open."""
+    if isinstance(met.name, Known) and met.name.value:
+        return met.name.value
+    value = (
+        met.request.object.value if isinstance(met.request, AdmissionRequest) and isinstance(met.request.object, Known) else None
+    )
+    metadata = (value or {}).get("metadata") or {}
+    return str(metadata.get("name") or f"{metadata.get('generateName', '')}*****")
 
 
 def as_refused(recorded: Answer, before: Object, after: Object) -> Answer:

@@ -50,10 +50,10 @@ from .answer import (
     Answer,
     recorded_answer,
 )
-from .entered import without_removed
-from .invalid import as_refused, refused_by
+from .entered import as_entered
+from .invalid import as_refused, refused_again, refused_by
 from .onto import count_generation, onto
-from .plugins import again, is_pod, limits, with_tokens
+from .plugins import again, is_pod, limits, quota, with_tokens
 from .rules import ChainRules
 from .validation.checked import checked
 from .validation.rule import Written
@@ -104,7 +104,7 @@ class ChainJudge:
         return _unknown(MUTATING, met.request.reason) if self._may_ask(met) else recorded
 
     def _under(self, met: Met, chain: Chain, recorded: Answer) -> Answer:
-        request = without_removed(met)
+        request = as_entered(met, chain.set.given.over(met.world))
         between, without = recorded_between(met, request.object)
         outcomes = outcomes_of(chain, request, met.world, met.authorize, between)
         if not self._is_asked(outcomes):
@@ -182,6 +182,8 @@ class ChainJudge:
             return refused
         if recorded.step in (QUOTA, STORE):
             return recorded
+        if (doubt := quota(request, before, _value(final), world)) is not None:
+            return doubt
         shown = tuple(each.value for each in islice(changes(stored(before), stored(settled)), _CHANGES_MAX))
         code = recorded.code if recorded.decision == "allow" else 201 if request.operation is Operation.CREATE else 200
         value = _value(final) if recorded.decision == "allow" else None
@@ -229,8 +231,10 @@ class ChainJudge:
         if met.kind.custom is None and not met.event.subresource:
             old = request.old_object.value if isinstance(request.old_object, Known) else None
             errors, doubts = checked(request.resource, Written(before, after, old), doubts)
-            if errors and recorded.step != VALIDATION:
-                return refused_by(request, met.kind.kind, errors)
+            if recorded.step == VALIDATION:
+                return refused_again(met, request.resource, Written(before, after, old), recorded, doubts)
+            if errors:
+                return refused_by(met, errors)
         if doubts:
             return _unknown(VALIDATION, "; ".join(map(str, doubts[:3])))
         return as_refused(recorded, before, after) if recorded.step == VALIDATION else None

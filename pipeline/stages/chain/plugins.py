@@ -10,16 +10,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from ...admission.policies.model import ParamKind
-from ...cel.library.quantity import compare, parse
+from ...cel.library.quantity import add, compare, parse
 from ...history.json_values import copied
 from ...request import AdmissionRequest, Known, Object, Operation, Unknown
 from ...world import World
-from .answer import LIMIT_RANGE, PRIORITY, SERVICE_ACCOUNT, Answer
+from .answer import LIMIT_RANGE, PRIORITY, QUOTA, SERVICE_ACCOUNT, Answer
 
 _PRIORITY_CLASS: Final = ParamKind("scheduling.k8s.io/v1", "PriorityClass")
 _SERVICE_ACCOUNT: Final = ParamKind("v1", "ServiceAccount")
 _LIMIT_RANGE: Final = ParamKind("v1", "LimitRange")
-KINDS: Final = (_PRIORITY_CLASS, _SERVICE_ACCOUNT, _LIMIT_RANGE)
+_QUOTA: Final = ParamKind("v1", "ResourceQuota")
+KINDS: Final = (_PRIORITY_CLASS, _SERVICE_ACCOUNT, _LIMIT_RANGE, _QUOTA)
 _LIMITED: Final = "kubernetes.io/limit-ranger"
 _TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -38,6 +39,43 @@ def again(request: AdmissionRequest, before: Object, after: Object, world: World
         if (refused := step(request, before, found, world)) is not None:
             return refused
     return found
+
+
+def first(request: AdmissionRequest, sent: Object, answered: Object | None, world: World) -> Object:
+    """A new Pod as the plugins of the first round leave it, for mutating policies to see. `answered` is the Pod in the answer.
+
+    What is not known of it stays as it was sent: a refusal of these plugins is in the record.
+    """
+    if not is_pod(request) or request.operation is not Operation.CREATE:
+        return sent
+    found: Object = copied(sent)
+    spec = found.get("spec")
+    if not isinstance(spec, dict):
+        return sent
+    _limited(request, {}, found, world)
+    spec.setdefault("serviceAccountName", "default")
+    spec.setdefault("serviceAccount", spec["serviceAccountName"])
+    _with_token(request, found, answered, world)
+    if spec.get("priority") is None:
+        _prioritized(request, spec, world)
+    return found
+
+
+def _with_token(request: AdmissionRequest, pod: Object, answered: Object | None, world: World) -> None:
+    """The volume with the token of the account, and a mount of it in each container."""
+    spec = pod["spec"]
+    if answered is not None:
+        volume = next((each for each in (answered.get("spec") or {}).get("volumes") or () if _is_token(each)), None)
+    else:
+        account = world.param(*_of(_SERVICE_ACCOUNT), request.namespace, spec["serviceAccountName"])
+        own = account.value if isinstance(account, Known) else None
+        wanted = spec.get("automountServiceAccountToken")
+        wanted = (own or {}).get("automountServiceAccountToken") if wanted is None else wanted
+        volume = {"name": "kube-api-access-*****", "projected": {}} if own is not None and wanted is not False else None
+    if volume is None or any(each.get("name") == volume["name"] for each in spec.get("volumes") or ()):
+        return
+    mounts = {**pod, "spec": {**spec, "volumes": [*(spec.get("volumes") or ()), volume]}}
+    pod["spec"] = with_tokens(mounts)["spec"]
 
 
 def _limited(request: AdmissionRequest, before: Object, after: Object, world: World) -> Answer | None:
@@ -94,6 +132,11 @@ def _priority(request: AdmissionRequest, before: Object, after: Object, world: W
     fields = ("priorityClassName", "priority", "preemptionPolicy")
     if all(spec.get(name) == was.get(name) for name in fields):
         return None
+    return _prioritized(request, spec, world)
+
+
+def _prioritized(request: AdmissionRequest, spec: Object, world: World) -> Answer | None:
+    """Set the priority of a Pod by its class, or the refusal of one that it has already."""
     name = spec.get("priorityClassName") or ""
     found = _class_named(name, world) if name else _default_class(world)
     if isinstance(found, Unknown):
@@ -161,11 +204,35 @@ def limits(request: AdmissionRequest, before: Object, after: Object, world: Worl
     if isinstance(found, Unknown):
         return Answer("unknown", step=LIMIT_RANGE, why=f"the limit ranges of namespace {request.namespace}: {found.reason}")
     for each in found.value:
-        for item in (each.get("spec") or {}).get("limits") or ():
-            errors = [*_of_item(item, after)]
-            if errors:
-                text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
-                return _forbidden(request, text, LIMIT_RANGE)
+        # Equal errors are one (apimachinery pkg/util/errors/errors.go, aggregate).
+        items = (each.get("spec") or {}).get("limits") or ()
+        errors = list(dict.fromkeys(error for item in items for error in _of_item(item, after)))
+        if errors:
+            text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+            return _forbidden(request, text, LIMIT_RANGE, ending="*****")
+    return None
+
+
+def quota(request: AdmissionRequest, before: Object, after: Object, world: World) -> Answer | None:
+    """Doubt where a changed Pod asks for more than a quota has left. How much was used at the time is known in part."""
+    if not is_pod(request) or request.operation is not Operation.CREATE or _resources(before) == _resources(after):
+        return None
+    found = world.params(*_of(_QUOTA), request.namespace)
+    if isinstance(found, Unknown):
+        return Answer("unknown", step=QUOTA, why=f"the quotas of namespace {request.namespace}: {found.reason}")
+    for each in found.value:
+        used = (each.get("status") or {}).get("used") or {}
+        for name, hard in ((each.get("spec") or {}).get("hard") or {}).items():
+            part, _, resource = name.rpartition(".")
+            asked = [(one.get(part or "requests") or {}).get(resource) for one in _resources(after)]
+            if resource not in ("cpu", "memory") or not any(asked):
+                continue
+            total = parse(str(used.get(name, "0")))
+            for amount in filter(None, asked):
+                total = add(total, parse(str(amount)), 1)
+            if compare(total, parse(str(hard))) > 0:
+                name = (each.get("metadata") or {}).get("name", "")
+                return Answer("unknown", step=QUOTA, why=f"quota {name} may have less left than the changed Pod asks for")
     return None
 
 
@@ -185,38 +252,40 @@ def _of_item(item: Object, pod: Object) -> Iterator[str]:
         resources = container.get("resources") or {}
         asked, allowed = (resources.get(name) or {} for name in ("requests", "limits"))
         for name, bound in sorted((item.get("min") or {}).items()):
-            yield from _below(name, bound, asked.get(name), allowed.get(name))
+            if text := _below(bound, asked.get(name), allowed.get(name)):
+                yield f"minimum {name} usage per Container is {bound}{text}"
         for name, bound in sorted((item.get("max") or {}).items()):
-            yield from _above(name, bound, asked.get(name), allowed.get(name))
+            if text := _above(bound, asked.get(name), allowed.get(name)):
+                yield f"maximum {name} usage per Container is {bound}{text}"
 
 
-def _below(name: str, bound: Any, asked: Any, allowed: Any) -> Iterator[str]:
+def _below(bound: Any, asked: Any, allowed: Any) -> str:
     if asked is None:
-        yield f"minimum {name} usage per Container is {bound}.  No request is specified"
-    elif _differs(asked, bound) < 0:
-        yield f"minimum {name} usage per Container is {bound}, but request is {asked}"
-    if allowed is not None and _differs(allowed, bound) < 0:
-        yield f"minimum {name} usage per Container is {bound}, but limit is {allowed}"
+        return ".  No request is specified"
+    if _differs(asked, bound) < 0:
+        return f", but request is {asked}"
+    return f", but limit is {allowed}" if allowed is not None and _differs(allowed, bound) < 0 else ""
 
 
-def _above(name: str, bound: Any, asked: Any, allowed: Any) -> Iterator[str]:
+def _above(bound: Any, asked: Any, allowed: Any) -> str:
     if allowed is None:
-        yield f"maximum {name} usage per Container is {bound}.  No limit is specified"
-    elif _differs(allowed, bound) > 0:
-        yield f"maximum {name} usage per Container is {bound}, but limit is {allowed}"
-    if asked is not None and _differs(asked, bound) > 0:
-        yield f"maximum {name} usage per Container is {bound}, but request is {asked}"
+        return ".  No limit is specified"
+    if _differs(allowed, bound) > 0:
+        return f", but limit is {allowed}"
+    return f", but request is {asked}" if asked is not None and _differs(asked, bound) > 0 else ""
 
 
 def _differs(left: Any, right: Any) -> int:
     return compare(parse(str(left)), parse(str(right)))
 
 
-def _forbidden(request: AdmissionRequest, text: str, step: str) -> Answer:
+def _forbidden(request: AdmissionRequest, text: str, step: str, ending: str = "") -> Answer:
     name = request.name.value if isinstance(request.name, Known) else ""
     value = request.object.value if isinstance(request.object, Known) else None
-    # An object without a name yet is called by the beginning of it (apiserver pkg/admission/errors.go).
-    name = name or str(((value or {}).get("metadata") or {}).get("generateName") or "")
+    # Mutating admission calls an object without a name by the beginning of it (apiserver pkg/admission/errors.go). Later the name
+    # has been made up, with an ending that the record does not show.
+    beginning = ((value or {}).get("metadata") or {}).get("generateName")
+    name = name or (f"{beginning}{ending}" if beginning else "")
     return Answer("deny", 403, f'pods "{name}" is forbidden: {text}', step, reason="Forbidden")
 
 

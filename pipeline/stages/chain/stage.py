@@ -27,6 +27,7 @@ from ..stage import Asked, Kind
 from .answer import STAGE, row_of
 from .judging import ChainJudge
 from .plugins import KINDS
+from .readiness import ChainReadiness
 from .rules import ChainRules, chain_rules
 
 # A part with fewer requests is not worth its reading of their history.
@@ -38,6 +39,7 @@ class ChainStage(GroupedStage[ChainRules]):
 
     name = STAGE
     kinds: frozenset[Kind] = frozenset()
+    readiness = ChainReadiness()
 
     def read(self, documents: Sequence[Document]) -> ChainRules:
         """See stage.Stage."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ....request import GroupVersionResource
+from ....request import GroupVersionResource, Object
 from ...mutating.changes import changes
 from ...mutating.taken import Doubt
 from ...mutating.verdicts import touch
@@ -44,6 +44,12 @@ def checked(resource: GroupVersionResource, written: Written, doubts: Sequence[D
     return Checked(errors, [each for each in doubts if not _is_settled(each, changed, rules, errors)])
 
 
+def every_error(resource: GroupVersionResource, value: Object, old: Object | None) -> list[Refused]:
+    """All errors that the rules find in an object, whoever brought them about."""
+    rules = _RULES.get((resource.group, resource.resource), others.PLAIN)
+    return [error for check in rules.checks for error in check(Written({}, value, old))]
+
+
 def _is_settled(doubt: Doubt, changed: Sequence[str], rules: Rules, errors: Sequence[Refused]) -> bool:
     """Whether the rules know all that changed below a doubt, or an error is about it."""
     below = [path for path in changed if touch(path, doubt.path)]
@@ -53,8 +59,3 @@ def _is_settled(doubt: Doubt, changed: Sequence[str], rules: Rules, errors: Sequ
 def _is_named(path: str, errors: Sequence[Refused]) -> bool:
     plain = path.replace("[", ".").partition(".name=")[0]
     return any(touch(each.path.partition("[")[0], plain.partition("[")[0]) for each in errors)
-
-
-def words(errors: Sequence[Refused]) -> Iterator[str]:
-    """The texts of errors."""
-    return map(str, errors)

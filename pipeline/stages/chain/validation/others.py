@@ -41,6 +41,8 @@ def _of_claim(written: Written) -> Iterator[Refused]:
     names = (after.keys() | before.keys()) - {"resources", "volumeAttributesClassName"}
     is_bound = at(written.old, "status", "phase") == "Bound"
     asked = (amount not in (was, at(written.old, "spec", "resources", "requests", "storage"))) and not is_bound
+    # A claim without a class may get one (validateStorageClassUpgradeFromNil).
+    names -= {"storageClassName"} if old.get("storageClassName") is None else set()
     if asked or any(after.get(name) not in (before.get(name), old.get(name)) for name in names):
         yield Refused("spec", CLAIMS_FORBIDDEN, is_whole=False)
 
@@ -94,9 +96,9 @@ def _of_scaler(written: Written) -> Iterator[Refused]:
     yield from _metadata(written)
     spec, was = (at(each, "spec") or {} for each in (written.after, written.before))
     most, least = spec.get("maxReplicas"), spec.get("minReplicas")
-    if (most, least) != (was.get("maxReplicas"), was.get("minReplicas")) and isinstance(most, int) and isinstance(least, int):
-        if most < least:
-            yield invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
+    is_changed = (most, least) != (was.get("maxReplicas"), was.get("minReplicas"))
+    if is_changed and isinstance(most, int) and isinstance(least, int) and most < least:
+        yield invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
 
 
 _LABELS: Final = ("metadata.labels[]", "metadata.labels.*")

@@ -1,0 +1,41 @@
+"""What commands need to know of the chain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from queries import LakeReader
+
+from ...tables import Column, Table
+from ..grouped import GroupedPlan
+from ..readiness import StageReadiness, StageWords
+from .rules import ChainRules
+from .sql import statement
+
+_NOTES = (
+    "the first refusal is the answer; without one, changed and same are answers of the requests that pass",
+    "not replayed: what webhooks answer to a changed object, what the store says of it, and fields that no rule knows",
+)
+
+
+class ChainReadiness(StageReadiness[ChainRules, GroupedPlan[ChainRules]]):
+    """See StageReadiness."""
+
+    words = StageWords("manifests as one folder", "Readiness of a folder", "any manifests of admission", thing="folder")
+
+    def tables(self, reader: LakeReader, title: str, verdicts: Path) -> Sequence[Table]:
+        """See StageReadiness: the answers against the record, and what changes in stored objects."""
+        answers = [
+            Column("answer", "AGAINST THE RECORD"), Column("requests", number=True), Column("by", "DECIDED BY", may_shorten=True),
+            Column("code", number=True), Column("message", "FOR INSTANCE", prose=True), Column("example", "AUDIT ID", wide=True),
+        ]  # fmt: skip
+        changed = [
+            Column("op"), Column("path"), Column("requests", number=True), Column("before", wide=True, prose=True),
+            Column("after", prose=True), Column("example", "AUDIT ID", wide=True),
+        ]  # fmt: skip
+        found = reader.connection.execute(statement("answers"), {"verdicts": str(verdicts)}).fetchall()
+        rows = [[answer, count, by, code, message or why, example] for answer, by, code, why, count, example, message in found]
+        tables = [Table("answers", answers, rows, title, _NOTES)]
+        paths = reader.connection.execute(statement("changed"), {"verdicts": str(verdicts)}).fetchall()
+        return [*tables, Table("changes", changed, list(map(list, paths)), "What changes in stored objects")] if paths else tables
