@@ -59,32 +59,39 @@ class Answer(NamedTuple):
 
 def recorded_answer(event: Event) -> Answer:
     """What the log says."""
-    if event.succeeded:
-        return Answer("allow", event.code)
-    return Answer("deny", event.code, event.message, step_of(event), reason=event.reason)
+    return answer_of(event.code, event.message, event.reason, event.resource.resource)
 
 
-def step_of(event: Event) -> str:
+def answer_of(code: int, message: str, reason: str, resource: str) -> Answer:
+    """An answer by its code and words. Requests without an answer were not let pass, as far as the log says."""
+    if 200 <= code < 300:
+        return Answer("allow", code)
+    if not code:
+        return Answer("unknown", step=UNTOLD, why="the log has no answer to it")
+    return Answer("deny", code, message, step_of(code, message, resource), reason=reason or None)
+
+
+def step_of(code: int, message: str, resource: str) -> str:
     """Who refused a recorded request, as its answer says."""
     for pattern, step in _POLICIES:
-        if found := pattern.search(event.message):
+        if found := pattern.search(message):
             return f"{step}:{next(filter(None, found.groups()))}"
-    for pattern, step in _FORBIDDEN if event.code == 403 else ():
-        if pattern.search(event.message):
+    for pattern, step in _FORBIDDEN if code == 403 else ():
+        if pattern.search(message):
             return step
-    match event.code:
+    match code:
         case 400:
             return DECODING
         case 401 | 403:
-            return AUTHORIZATION if event.code == 401 else f"{OTHER}:403"
+            return AUTHORIZATION if code == 401 else f"{OTHER}:403"
         case 404:
-            return NAMESPACE if event.message.startswith("namespaces ") and event.resource.resource != "namespaces" else STORE
+            return NAMESPACE if message.startswith("namespaces ") and resource != "namespaces" else STORE
         case 409:
-            return APPLY if _CONFLICT.match(event.message) else STORE
+            return APPLY if _CONFLICT.match(message) else STORE
         case 422:
             return VALIDATION
         case _:
-            return f"{OTHER}:{event.code}"
+            return f"{OTHER}:{code}"
 
 
 def row_of(answer: Answer, recorded: Answer, with_objects: bool) -> Row:

@@ -15,6 +15,7 @@ from .answer import VALIDATION, Answer
 from .validation.checked import every_error
 from .validation.rule import Refused, Written
 
+_IN_PART: Final = "the server's words show the value, too, as its code has it, and may have another order"
 # The fields that a refusal names.
 _FIELD: Final = re.compile(
     r"(?:is invalid: |, |\[)\[?([A-Za-z][\w.-]*)[^\s:]*: (?:Invalid value|Required value|Forbidden|Not found|Unsupported|Dup|Too)"
@@ -23,7 +24,7 @@ _FIELD: Final = re.compile(
 
 def refused_by(met: Met, errors: Sequence[Refused]) -> Answer:
     """The refusal of the validation (apimachinery pkg/api/errors/errors.go, NewInvalid)."""
-    why = "" if all(each.is_whole for each in errors) else "the server's words show the value, too, as its code has it"
+    why = "" if all(each.is_whole for each in errors) else _IN_PART
     return Answer("deny", 422, _message(met, list(dict.fromkeys(map(str, errors)))), VALIDATION, why, reason="Invalid")
 
 
@@ -42,7 +43,7 @@ def refused_again(
     if not errors or stands.decision == "unknown":
         return _doubtful(doubts) if doubts and stands.decision != "unknown" else stands
     items = _items(recorded.message or "")
-    return Answer("deny", 422, _message(met, [*items, *map(str, errors)]), VALIDATION, reason="Invalid")
+    return Answer("deny", 422, _message(met, [*items, *map(str, errors)]), VALIDATION, _IN_PART, reason="Invalid")
 
 
 def _doubtful(doubts: Sequence[Doubt]) -> Answer:

@@ -14,10 +14,11 @@ from ...admission.policies.dispatch import evaluate_request
 from ...admission.policies.messages import code_of, denial_message
 from ...admission.policies.model import Action
 from ...admission.policies.verdict import Decision, PolicyVerdict
-from ...history.event import BodyKind, Event
+from ...history.event import BodyKind, Event, decode_json
 from ...history.fitness import UNFIT
 from ...history.json_values import json_equal
 from ...history.outcome import reach_of_event
+from ...matching import Target
 from ...request import AdmissionRequest, Evidence, Grade, Known, Object, Operation, Unknown
 from ..mutating.afterwards import errors_of_schema, of_fields, prepared
 from ..mutating.chain import Chain
@@ -53,7 +54,7 @@ from .answer import (
 from .entered import as_entered
 from .invalid import as_refused, refused_again, refused_by
 from .onto import count_generation, onto
-from .plugins import again, is_pod, limits, quota, with_tokens
+from .plugins import again, is_pod, limits, quota, with_class, with_tokens
 from .rules import ChainRules
 from .validation.checked import checked
 from .validation.rule import Written
@@ -104,6 +105,9 @@ class ChainJudge:
         return _unknown(MUTATING, met.request.reason) if self._may_ask(met) else recorded
 
     def _under(self, met: Met, chain: Chain, recorded: Answer) -> Answer:
+        assert isinstance(met.request, AdmissionRequest)
+        if not self._has_given(chain, Target.of(met.request)):
+            return self._as_before(met, recorded, chain)
         request = as_entered(met, chain.set.given.over(met.world))
         between, without = recorded_between(met, request.object)
         outcomes = outcomes_of(chain, request, met.world, met.authorize, between)
@@ -114,15 +118,18 @@ class ChainJudge:
             return _unknown(MUTATING, before.reason)
         return _agreed([self._of_outcome(met, chain, each, before, without, recorded) for each in outcomes.distinct])
 
+    def concerns(self, chains: Sequence[Chain], target: Target) -> bool:
+        """Whether a given rule may be for requests with a target."""
+        is_of_level = bool(self._rules.levels) and (target.resource.group, target.resource.resource) == PODS
+        return is_of_level or bool(self._later.candidates(target)) or any(self._has_given(chain, target) for chain in chains)
+
+    def _has_given(self, chain: Chain, target: Target) -> bool:
+        return any(each.entry.policy.policy.name in self._given for each in chain.set.candidates(target))
+
     def _may_ask(self, met: Met) -> bool:
         """Whether a given rule may be for a request about which no more is known."""
         chains = () if isinstance(met.chains, Unknown) else met.chains
-        for target in met.targets:
-            if any(each.entry.policy.policy.name in self._given for chain in chains for each in chain.set.candidates(target)):
-                return True
-            if self._later.candidates(target):
-                return True
-        return False
+        return any(self.concerns(chains, target) for target in met.targets)
 
     def _is_asked(self, outcomes: Outcomes) -> bool:
         """Whether a given mutating policy matches the request in some order."""
@@ -186,7 +193,7 @@ class ChainJudge:
             return doubt
         shown = tuple(each.value for each in islice(changes(stored(before), stored(settled)), _CHANGES_MAX))
         code = recorded.code if recorded.decision == "allow" else 201 if request.operation is Operation.CREATE else 200
-        value = _value(final) if recorded.decision == "allow" else None
+        value = self._stored(met, before, settled) if recorded.decision == "allow" else None
         return Answer("allow", code, object=value, changed=shown, grade=_grade(final))
 
     def _as_before(self, met: Met, recorded: Answer, chain: Chain) -> Answer:
@@ -264,11 +271,22 @@ class ChainJudge:
             if isinstance(base, Known) and base.value is not None:
                 value = onto(before, after, as_json(base.value))
                 value = with_tokens(value) if is_pod(request) else value
-                count_generation(value, request.old_object)
                 return dataclasses.replace(met.attempt, object=Known(value, "the recorded object with the changes", base.grade))
         grade = request.object.grade if isinstance(request.object, Known) else Grade.PARTIAL
         changed = dataclasses.replace(request, object=Known(after, "the object after mutating policies", grade))
         return prepared(changed, met.name, event, met.kind)
+
+    def _stored(self, met: Met, before: Object, after: Object) -> Object | None:
+        """The object in the answer, where the recorded answer shows one."""
+        event, request = met.event, met.request
+        assert isinstance(request, AdmissionRequest)
+        if event.response_raw is None or event.response_kind is not BodyKind.OBJECT:
+            return None
+        found: Object = onto(before, after, decode_json(event.response_raw))
+        if is_pod(request):
+            found = with_class(with_tokens(found))
+        count_generation(found, request.old_object)
+        return found
 
     def _level(self, met: Met, final: AdmissionRequest) -> Answer | None:
         if (final.resource.group, final.resource.resource) != PODS:

@@ -8,6 +8,7 @@ from ...history.json_values import copied, json_equal
 from ...request import Evidence, Json, Known, Object
 
 _ABSENT: Final = object()
+_TEMPLATES: Final = "deprecated.daemonset.template.generation"
 
 
 def onto(before: Json, after: Json, recorded: Json) -> Any:
@@ -29,10 +30,17 @@ def _of_maps(before: dict[str, Any], after: dict[str, Any], recorded: dict[str, 
             found.pop(name, None)
         elif old is _ABSENT:
             was = recorded.get(name, _ABSENT)
-            found[name] = copied(new) if was is _ABSENT else onto({} if isinstance(new, dict) else None, new, was)
+            found[name] = copied(new) if was is _ABSENT else _added(new, was)
         elif not json_equal(old, new):
             found[name] = onto(old, new, recorded[name]) if name in recorded else copied(new)
     return found
+
+
+def _added(new: Any, recorded: Any) -> Any:
+    """A field that the changes bring, where the server or a plugin brings one as well."""
+    if isinstance(new, list) and isinstance(recorded, list):
+        return [*copied(recorded), *(copied(each) for each in new if each not in recorded)]
+    return onto({} if isinstance(new, dict) else None, new, recorded)
 
 
 def _of_lists(before: list[Any], after: list[Any], recorded: list[Any]) -> list[Any]:
@@ -67,5 +75,16 @@ def count_generation(value: Object, old: Evidence[Object | None]) -> None:
     same = json_equal(value.get("spec"), old.value.get("spec"))
     if value.get("kind") == "Deployment":  # kubernetes pkg/registry/apps/deployment/strategy.go, PrepareForUpdate
         same = same and json_equal(metadata.get("annotations") or {}, before.get("annotations") or {})
+    if value.get("kind") == "DaemonSet":
+        _count_templates(value, old.value)
     if "generation" in before:
         metadata["generation"] = before["generation"] if same else before["generation"] + 1
+
+
+def _count_templates(value: Object, old: Object) -> None:
+    """kubernetes pkg/registry/apps/daemonset/strategy.go counts versions of the template, and an annotation shows it."""
+    annotations = value["metadata"].get("annotations") or {}
+    number = str(((old.get("metadata") or {}).get("annotations") or {}).get(_TEMPLATES, ""))
+    if _TEMPLATES in annotations and number.isdigit():
+        same = json_equal((value.get("spec") or {}).get("template"), (old.get("spec") or {}).get("template"))
+        value["metadata"]["annotations"] = annotations | {_TEMPLATES: number if same else str(int(number) + 1)}

@@ -35,6 +35,7 @@ def again(request: AdmissionRequest, before: Object, after: Object, world: World
     if not is_pod(request) or request.operation is not Operation.CREATE:
         return after
     found: Object = copied(after)
+    _request_limits(found)
     for step in (_limited, _account, _priority):
         if (refused := step(request, before, found, world)) is not None:
             return refused
@@ -55,9 +56,9 @@ def first(request: AdmissionRequest, sent: Object, answered: Object | None, worl
     _limited(request, {}, found, world)
     spec.setdefault("serviceAccountName", "default")
     spec.setdefault("serviceAccount", spec["serviceAccountName"])
-    _with_token(request, found, answered, world)
     if spec.get("priority") is None:
         _prioritized(request, spec, world)
+    _with_token(request, found, answered, world)
     return found
 
 
@@ -110,6 +111,28 @@ def _with_defaults(container: Object, item: Object, what: str) -> Iterator[str]:
     for part, word in (("requests", "request"), ("limits", "limit")):
         if added[part]:
             yield f"{', '.join(sorted(added[part]))} {word} for {what} {container.get('name')}"
+
+
+def _request_limits(pod: Object) -> None:
+    """What a container is limited to, it requests (kubernetes pkg/apis/core/v1/defaults.go, SetDefaults_Pod)."""
+    for container in _containers(pod):
+        resources = container.get("resources") or {}
+        if resources.get("limits"):
+            container["resources"] = {**resources, "requests": resources["limits"] | (resources.get("requests") or {})}
+
+
+def with_class(pod: Object) -> Object:
+    """A Pod with the class of its resources, which the server computes (kubernetes pkg/apis/core/v1/helper/qos/qos.go)."""
+    status = pod.get("status") or {}
+    if "qosClass" not in status:
+        return pod
+    own = [each.get("resources") or {} for each in _containers(pod)]
+    has_any = any(each.get(part) for each in own for part in ("requests", "limits"))
+    is_full = all(
+        {"cpu", "memory"} <= (each.get("limits") or {}).keys() and each.get("requests", each["limits"]) == each["limits"]
+        for each in own
+    )
+    return {**pod, "status": {**status, "qosClass": "BestEffort" if not has_any else "Guaranteed" if is_full else "Burstable"}}
 
 
 def _account(request: AdmissionRequest, before: Object, after: Object, world: World) -> Answer | None:

@@ -10,9 +10,11 @@ from queries import LakeReader
 
 from ...admission.policies.refusing import refuse_errors
 from ...authorization import OtherAuthorizers
+from ...history.world import LogHistory
 from ...manifests.documents import Document
 from ...replay.authorizers import other_authorizers
 from ...runs.plan import PlannedRule
+from ...runs.verdict import Row
 from ...runs.verdicts import JudgedPass
 from ...runs.window import Window, stretches
 from ..grouped import GroupedPlan, GroupedStage, Judging
@@ -24,11 +26,12 @@ from ..pod_security.labels import LabelsInForce
 from ..pod_security.noted import noted_configuration
 from ..pod_security.reading import PodReader
 from ..stage import Asked, Kind
-from .answer import STAGE, row_of
+from .answer import STAGE, answer_of, row_of
 from .judging import ChainJudge
 from .plugins import KINDS
 from .readiness import ChainReadiness
 from .rules import ChainRules, chain_rules
+from .sql import statement
 
 # A part with fewer requests is not worth its reading of their history.
 _REQUESTS_MIN = 500
@@ -74,21 +77,30 @@ class ChainStage(GroupedStage[ChainRules]):
 
 
 class _Writes(Judging):
-    """See Judging."""
+    """See Judging. What no given rule is for keeps its recorded answer, and many of these are alike."""
+
+    asks = True
 
     def __init__(self, reader: LakeReader, plan: GroupedPlan[ChainRules]) -> None:
         self._reader, self._plan = reader, plan
         rules, version = plan.rules, plan.kubernetes_version
-        others = dict(plan.other_authorizers)
-        walk = partial(Walk, reader, plan.window, None, version, others)
+        walk = partial(Walk, reader, plan.window, None, version, dict(plan.other_authorizers))
         self._walk = walk(reads_all=True, reads_unreached=True, over=rules.mutating, further=KINDS)
-        history = self._walk.history
-        known = rules.levels.configuration or noted_configuration(reader, LabelsInForce(Given({}), history), plan.window)
-        labels = LabelsInForce(rules.levels, history)
-        reader_of_pods = PodReader(version[1], frozenset())
-        is_given = rules.levels.configuration is not None
-        levels = LevelJudge(labels, reader_of_pods, known, version[1], frozenset(), is_given=is_given)
+        levels = _levels(reader, rules, self._walk.history, plan)
         self._judge = ChainJudge(rules, levels, self._walk.recorded.at, version)
+        chains = self._walk.chains.every
+        self._others = self._walk.narrow(lambda item: any(self._judge.concerns(chains, target) for target in item.targets()))
+
+    def questions(self) -> str:
+        """See Judging."""
+        others = self._others.relation(self._reader, "chain_classes")
+        self._reader.connection.execute(f"CREATE OR REPLACE TEMP TABLE chain_others AS {others}", self._plan.window.parameters)
+        return statement("recorded")
+
+    def answer(self, question: Mapping[str, Any]) -> Sequence[Row]:
+        """See Judging."""
+        recorded = answer_of(question["code"], question["message"], question["reason"], question["resource"])
+        return [row_of(recorded, recorded, False)]
 
     def stretches(self) -> Sequence[Window]:
         """See Judging."""
@@ -101,3 +113,12 @@ class _Writes(Judging):
             event, (answer, recorded) = each.event, each.verdict
             row = row_of(answer, recorded, with_objects)
             yield (event.cluster, event.audit_id, event.ts, event.stage_ts, each.pass_index), [row]
+
+
+def _levels(reader: LakeReader, rules: ChainRules, history: LogHistory, plan: GroupedPlan[ChainRules]) -> LevelJudge:
+    """What judges Pods by the given levels, or by those of the log."""
+    given, minor = rules.levels, plan.kubernetes_version[1]
+    known = given.configuration or noted_configuration(reader, LabelsInForce(Given({}), history), plan.window)
+    unnoted: frozenset[str] = frozenset()
+    is_given = given.configuration is not None
+    return LevelJudge(LabelsInForce(given, history), PodReader(minor, unnoted), known, minor, unnoted, is_given=is_given)

@@ -170,6 +170,12 @@ class Walk:
     def _is_met(self, item: RequestClass) -> bool:
         return any(chain.set.candidates(target) for chain in self.chains.every for target in item.targets())
 
+    def narrow(self, wanted: Callable[[RequestClass], bool]) -> Requests:
+        """Judge the requests of some classes alone; returns the others."""
+        every = self._requests
+        self._requests = every.only(wanted)
+        return every.only(lambda item: not wanted(item))
+
     @property
     def history(self) -> LogHistory:
         """The history of the cluster, with all that policies look up."""
