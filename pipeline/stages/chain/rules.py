@@ -14,7 +14,7 @@ from ..pod_security.given import Given, given_of
 
 @dataclass(frozen=True)
 class ChainRules:
-    """What is laid over the rules in force: mutating policies with the validating ones given beside them, and levels.
+    """What is laid over the rules in force: mutating policies with the validating ones of the same folder, and levels.
 
     `written` are all manifests: the name of a run follows from them.
     """

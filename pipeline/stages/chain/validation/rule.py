@@ -59,7 +59,7 @@ def invalid(path: str, value: Json, why: str) -> Refused:
 
 
 def unsupported(path: str, value: Json, wanted: Sequence[str]) -> Refused:
-    """A value that is none of those that are supported."""
+    """A value that the server does not support."""
     shown = ", ".join(json.dumps(each) for each in wanted)
     return Refused(path, f"Unsupported value: {json.dumps(value, ensure_ascii=False)}: supported values: {shown}")
 
