@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ....cel.library.quantity import compare, is_quantity, parse
+from ....request import Object
 from ...mutating.frozen import CLAIMS_FORBIDDEN
+from .internal import NotKnownError, claim_spec, difference
 from .rule import Refused, Rules, Written, at, fields, go_json, invalid, labels, unsupported
 
 _SUBJECTS: Final = ("ServiceAccount", "User", "Group")
@@ -44,7 +46,29 @@ def _of_claim(written: Written) -> Iterator[Refused]:
     # A claim without a class may get one (validateStorageClassUpgradeFromNil).
     names -= {"storageClassName"} if old.get("storageClassName") is None else set()
     if asked or any(after.get(name) not in (before.get(name), old.get(name)) for name in names):
-        yield Refused("spec", CLAIMS_FORBIDDEN, is_whole=False)
+        try:
+            yield Refused("spec", f"{CLAIMS_FORBIDDEN}\n{difference(claim_spec(old), claim_spec(_munged(old, after, is_bound)))}")
+        except NotKnownError:
+            yield Refused("spec", CLAIMS_FORBIDDEN, is_whole=False)
+    yield from _shrunk(written)
+
+
+def _munged(old: Object, after: Object, is_bound: bool) -> Object:
+    """The spec of a claim without what an update of a bound one may change."""
+    free = ("resources", "volumeAttributesClassName") if is_bound else ()
+    return {name: value for name, value in after.items() if name not in free} | {name: old[name] for name in free if name in old}
+
+
+def _shrunk(written: Written) -> Iterator[Refused]:
+    sizes = [at(each, "spec", "resources", "requests", "storage") for each in (written.old, written.after)]
+    has = at(written.old, "status", "capacity", "storage") or "0"
+    if sizes[1] == at(written.before, "spec", "resources", "requests", "storage") or not all(
+        map(is_quantity, map(str, (*sizes, has)))
+    ):
+        return
+    old, new, capacity = (parse(str(each)) for each in (*sizes, has))
+    if compare(new, old) < 0 and compare(new, capacity) <= 0:
+        yield Refused("spec.resources.requests.storage", "Forbidden: field can not be less than status.capacity")
 
 
 def _of_service(written: Written) -> Iterator[Refused]:

@@ -8,14 +8,11 @@ from typing import Any, Final
 from ....cel.library.quantity import compare, is_quantity, parse
 from ....request import Object
 from ...mutating.frozen import PODS_FORBIDDEN
+from .internal import NotKnownError, difference, pod_spec, security_context
 from .rule import Refused, Rules, Written, at, fields, go_json, invalid, labels, unsupported
 
 _LISTS: Final = ("initContainers", "containers")
 _PORT_MAX: Final = 65535
-_SECURITY: Final = (
-    "Capabilities", "Privileged", "SELinuxOptions", "WindowsOptions", "RunAsUser", "RunAsGroup", "RunAsNonRoot",
-    "ReadOnlyRootFilesystem", "AllowPrivilegeEscalation", "ProcMount", "SeccompProfile", "AppArmorProfile",
-)  # fmt: skip
 # Fields of a Pod that an update may change, apart from images. Some of them only to certain values.
 _FREE: Final = frozenset({"activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds", "schedulingGates"})
 
@@ -71,58 +68,56 @@ def _of_security(found: Object, path: str) -> Iterator[Refused]:
     if found.get("allowPrivilegeEscalation") is not False:
         return
     added = at(found, "capabilities", "add") or ()
-    value = _as_go(found)
     if found.get("privileged"):
-        yield _security(path, value, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true")
+        yield _security(path, found, "cannot set `allowPrivilegeEscalation` to false and `privileged` to true")
     if any(each in ("CAP_SYS_ADMIN", "SYS_ADMIN") for each in added):
-        yield _security(path, value, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN")
+        yield _security(path, found, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN")
 
 
-def _security(path: str, value: dict[str, Any] | None, why: str) -> Refused:
-    shown = f"Invalid value: {go_json(value)}: {why}" if value is not None else why
-    return Refused(path, shown, is_whole=value is not None)
+def _security(path: str, found: Object, why: str) -> Refused:
+    try:
+        return Refused(path, f"Invalid value: {go_json(security_context(found))}: {why}")
+    except NotKnownError:
+        return Refused(path, why, is_whole=False)
 
 
-def _as_go(found: Object) -> dict[str, Any] | None:
-    """The internal form of a security context; None where a part of it is not known here."""
-    own = {f"{name[0].lower()}{name[1:]}": name for name in _SECURITY}
-    own["seLinuxOptions"] = own.pop("sELinuxOptions")
-    if set(found) - set(own) or any(
-        found.get(name) for name in ("seLinuxOptions", "windowsOptions", "seccompProfile", "appArmorProfile")
-    ):
-        return None
-    values = {go: found.get(name) for name, go in own.items()}
-    capabilities = found.get("capabilities")
-    if capabilities is not None:
-        values["Capabilities"] = {"Add": capabilities.get("add"), "Drop": capabilities.get("drop")}
-    return {name: values[name] for name in _SECURITY}
-
-
-def is_fixed(written: Written) -> bool:
-    """Whether a change sets a field of an older Pod that no update may change."""
+def _fixed(written: Written) -> Iterator[Refused]:
+    """What an update of a Pod may not change; see ValidatePodUpdate."""
     if written.old is None:
-        return False
+        return
     old, before, after = (at(each, "spec") or {} for each in (written.old, written.before, written.after))
-    for name in after.keys() | before.keys():
-        ends = [_without_images(each.get(name)) if name in _LISTS else each.get(name) for each in (old, before, after)]
-        if (
-            ends[2] not in ends[:2]
-            and name not in _FREE
-            and not (name in ("nodeSelector", "affinity") and old.get("schedulingGates"))
-        ):
-            return True
-    return False
+    is_gated = bool(old.get("schedulingGates"))
+    free = _FREE | ({"nodeSelector", "affinity"} if is_gated else set())
+    ends = [
+        {name: _without_images(each.get(name)) for name in after.keys() | before.keys() if name not in free}
+        for each in (old, before, after)
+    ]
+    if any(ends[2][name] not in (ends[0][name], ends[1][name]) for name in ends[2]):
+        yield _forbidden(old, after, free)
+
+
+def _forbidden(old: Object, after: Object, free: frozenset[str] | set[str]) -> Refused:
+    """The refusal with the difference to the stored Pod, without what an update may change."""
+    munged = {name: value for name, value in after.items() if name not in free} | {name: old[name] for name in free if name in old}
+    for kind in _LISTS:
+        images = {each.get("name"): each.get("image") for each in old.get(kind) or ()}
+        if munged.get(kind):
+            munged[kind] = [{**each, "image": images.get(each.get("name"), each.get("image"))} for each in munged[kind]]
+    try:
+        return Refused("spec", f"{PODS_FORBIDDEN}\n{difference(pod_spec(old), pod_spec(munged))}")
+    except NotKnownError:
+        return Refused("spec", PODS_FORBIDDEN, is_whole=False)
 
 
 def _without_images(entries: Any) -> Any:
-    return [{**each, "image": None} for each in entries] if isinstance(entries, list) else entries
+    is_containers = isinstance(entries, list) and all(isinstance(each, dict) and "image" in each for each in entries)
+    return [{**each, "image": None} for each in entries] if is_containers else entries
 
 
 def _of_pod(written: Written) -> Iterator[Refused]:
     yield from labels(written, "metadata", "labels")
     yield from of_spec(written, ("spec",), ("Always", "OnFailure", "Never"))
-    if is_fixed(written):
-        yield Refused("spec", PODS_FORBIDDEN, is_whole=False)
+    yield from _fixed(written)
 
 
 PODS: Final = Rules(

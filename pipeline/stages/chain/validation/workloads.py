@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ....request import Object
 from ...mutating.frozen import STATEFUL_SETS_FORBIDDEN
+from .internal import NotKnownError, pod_spec, template
 from .pods import known_below, of_spec
 from .rule import IMMUTABLE, Refused, Rules, Written, at, fields, go_json, invalid, labels
 
@@ -79,8 +80,14 @@ def _fixed_template(written: Written) -> Iterator[Refused]:
         return
     is_open = bool(at(written.old, "spec", "suspend")) and at(written.old, "status", "startTime") is None
     old, new = (_without_scheduling(each) if is_open else each for each in (ends[0], ends[2]))
-    if old != new:
-        yield Refused("spec.template", IMMUTABLE, is_whole=False)
+    if old == new:
+        return
+    path = "spec.template.spec" if is_open else "spec.template"
+    try:
+        value = pod_spec(ends[2].get("spec") or {}) if is_open else template(ends[2])
+        yield Refused(path, f"Invalid value: {go_json(value)}: {IMMUTABLE}")
+    except NotKnownError:
+        yield Refused(path, IMMUTABLE, is_whole=False)
 
 
 def _without_scheduling(template: Object) -> Object:
