@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 
 from ...history.event import BodyKind, Event, decode_json
-from ...history.patching import PatchType
+from ...history.patch import PatchError
+from ...history.patching import PatchType, apply_patch
 from ...matching.equivalence import BUILT_IN_GROUPS
 from ...request import AdmissionRequest, Grade, Known, Object, Operation, Unknown
 from ...world import World
+from ..mutating.changes import has_changes
 from ..mutating.walk import Met
 from .plugins import first
 
@@ -36,13 +38,28 @@ def without_removed(met: Met) -> AdmissionRequest:
     found = request.object
     if isinstance(found, Unknown):
         return _as_created(request, event) or request
-    is_apply = event.verb == "patch" and isinstance(found, Known) and found.source.startswith(f"{PatchType.APPLY} over ")
-    if not is_apply or not isinstance(found, Known) or found.value is None:
+    is_told = event.succeeded and event.response_raw is not None and event.response_kind is BodyKind.OBJECT
+    if event.verb != "patch" or not is_told or found.value is None:
         return request
-    if not event.succeeded or event.response_raw is None or event.response_kind is not BodyKind.OBJECT:
-        return request
-    answered = decode_json(event.response_raw)
-    return dataclasses.replace(request, object=dataclasses.replace(found, value=_kept(found.value, answered)))
+    answered = decode_json(event.response_raw or "")
+    if found.source.startswith(f"{PatchType.APPLY} over "):
+        return dataclasses.replace(request, object=dataclasses.replace(found, value=_kept(found.value, answered)))
+    if found.source.startswith(f"{PatchType.STRATEGIC} over ") and (merged := _merged(request, event, found.value, answered)):
+        return dataclasses.replace(request, object=dataclasses.replace(found, value=merged))
+    return request
+
+
+def _merged(request: AdmissionRequest, event: Event, value: Object, answered: Object) -> Object | None:
+    """The object under a JSON merge patch, if the answer shows that the patch was one: the log does not have its type."""
+    old = request.old_object.value if isinstance(request.old_object, Known) else None
+    body = decode_json(event.request_raw or "null")
+    if old is None or not isinstance(body, dict) or has_changes(old, value, answered):
+        return None
+    try:
+        found: Object = apply_patch(PatchType.MERGE, old, body)
+    except PatchError:
+        return None
+    return found if has_changes(old, found, answered) else None
 
 
 def _as_created(request: AdmissionRequest, event: Event) -> AdmissionRequest | None:

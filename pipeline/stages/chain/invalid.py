@@ -38,12 +38,18 @@ def refused_again(
         if errors:
             return refused_by(met, errors)
         return _doubtful(doubts) if doubts else None
-    errors = [each for each in every_error(resource, written.after, written.old) if str(each) not in (recorded.message or "")]
+    every = every_error(resource, written.after, written.old)
+    errors = [each for each in every if str(each).partition("\n")[0] not in (recorded.message or "")]
     stands = as_refused(recorded, written.before, written.after)
     if not errors or stands.decision == "unknown":
         return _doubtful(doubts) if doubts and stands.decision != "unknown" else stands
-    items = _items(recorded.message or "")
-    return Answer("deny", 422, _message(met, [*items, *map(str, errors)]), VALIDATION, _IN_PART, reason="Invalid")
+    items = sorted([*_items(recorded.message or ""), *map(str, errors)], key=_rank)
+    return Answer("deny", 422, _message(met, items), VALIDATION, _IN_PART, reason="Invalid")
+
+
+def _rank(item: str) -> int:
+    """The server looks at the metadata first; of a Service, an update looks at its addresses next."""
+    return 0 if item.startswith("metadata.") else 1 if item.startswith("spec.clusterIPs") else 2
 
 
 def _doubtful(doubts: Sequence[Doubt]) -> Answer:

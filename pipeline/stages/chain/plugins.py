@@ -32,10 +32,12 @@ def is_pod(request: AdmissionRequest) -> bool:
 
 def again(request: AdmissionRequest, before: Object, after: Object, world: World) -> Object | Answer:
     """A changed Pod after the plugins of the second round, or their refusal. `before` is the Pod without the changes."""
-    if not is_pod(request) or request.operation is not Operation.CREATE:
+    if not is_pod(request):
         return after
     found: Object = copied(after)
     _request_limits(found)
+    if request.operation is not Operation.CREATE:
+        return found
     for step in (_limited, _account, _priority):
         if (refused := step(request, before, found, world)) is not None:
             return refused

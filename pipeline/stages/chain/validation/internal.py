@@ -16,10 +16,16 @@ from ....request import Object
 # The fields of a type: Go names with what they hold. A name alone holds a pointer, a list or a map of plain values. `=` gives a
 # value's zero, `:` a struct, `?` a pointer to one, and `*` a list of them.
 Fields: TypeAlias = tuple[str, ...]
+_CONTAINER: Final = (
+    "Name=", "Image=", "Command", "Args", "WorkingDir=", "Ports*Port", "EnvFrom!", "Env*Env", "Resources:Resources",
+    "ResizePolicy!", "RestartPolicy", "RestartPolicyRules!", "VolumeMounts*Mount", "VolumeDevices!", "LivenessProbe?Probe",
+    "ReadinessProbe?Probe", "StartupProbe?Probe", "Lifecycle!", "TerminationMessagePath=", "TerminationMessagePolicy=",
+    "ImagePullPolicy=", "SecurityContext?SecurityContext", "Stdin=b", "StdinOnce=b", "TTY=b",
+)  # fmt: skip
 _HANDLERS: Final = ("Exec?Exec", "HTTPGet?HTTPGet", "TCPSocket?TCPSocket")
 _TYPES: Final[Mapping[str, Fields]] = {
     "PodSpec": (
-        "Volumes*Volume", "InitContainers*Container", "Containers*Container", "EphemeralContainers", "RestartPolicy=",
+        "Volumes*Volume", "InitContainers*Container", "Containers*Container", "EphemeralContainers*Ephemeral", "RestartPolicy=",
         "TerminationGracePeriodSeconds", "ActiveDeadlineSeconds", "DNSPolicy=", "NodeSelector", "ServiceAccountName=",
         "AutomountServiceAccountToken", "NodeName=", "SecurityContext:PodSecurityContext", "ImagePullSecrets*Name", "Hostname=",
         "Subdomain=", "SetHostnameAsFQDN", "Affinity!", "SchedulerName=", "Tolerations*Toleration", "HostAliases!",
@@ -32,12 +38,8 @@ _TYPES: Final[Mapping[str, Fields]] = {
         "WindowsOptions!", "RunAsUser", "RunAsGroup", "RunAsNonRoot", "SupplementalGroups", "SupplementalGroupsPolicy", "FSGroup",
         "FSGroupChangePolicy", "Sysctls!", "SeccompProfile?Profile", "AppArmorProfile?Profile", "SELinuxChangePolicy",
     ),
-    "Container": (
-        "Name=", "Image=", "Command", "Args", "WorkingDir=", "Ports*Port", "EnvFrom!", "Env*Env", "Resources:Resources",
-        "ResizePolicy!", "RestartPolicy", "RestartPolicyRules!", "VolumeMounts*Mount", "VolumeDevices!", "LivenessProbe?Probe",
-        "ReadinessProbe?Probe", "StartupProbe?Probe", "Lifecycle!", "TerminationMessagePath=", "TerminationMessagePolicy=",
-        "ImagePullPolicy=", "SecurityContext?SecurityContext", "Stdin=b", "StdinOnce=b", "TTY=b",
-    ),
+    "Container": _CONTAINER,
+    "Ephemeral": (*_CONTAINER, "TargetContainerName="),
     "SecurityContext": (
         "Capabilities?Capabilities", "Privileged", "SELinuxOptions?SELinux", "WindowsOptions!", "RunAsUser", "RunAsGroup",
         "RunAsNonRoot", "ReadOnlyRootFilesystem", "AllowPrivilegeEscalation", "ProcMount", "SeccompProfile?Profile",
@@ -65,8 +67,9 @@ _TYPES: Final[Mapping[str, Fields]] = {
     "Volume": (
         "Name=", "HostPath?HostPath", "EmptyDir?EmptyDir", "GCEPersistentDisk!", "AWSElasticBlockStore!", "GitRepo!",
         "Secret?Secret", "NFS!", "ISCSI!", "Glusterfs!", "PersistentVolumeClaim?Claim", "RBD!", "Quobyte!", "FlexVolume!",
-        "Cinder!", "CephFS!", "Flocker!", "DownwardAPI!", "FC!", "AzureFile!", "ConfigMap?ConfigMap", "VsphereVolume!", "AzureDisk!",
-        "PhotonPersistentDisk!", "Projected?Projected", "PortworxVolume!", "ScaleIO!", "StorageOS!", "CSI!", "Ephemeral!", "Image!",
+        "Cinder!", "CephFS!", "Flocker!", "DownwardAPI!", "FC!", "AzureFile!", "ConfigMap?ConfigMap", "VsphereVolume!",
+        "AzureDisk!", "PhotonPersistentDisk!", "Projected?Projected", "PortworxVolume!", "ScaleIO!", "StorageOS!", "CSI!",
+        "Ephemeral!", "Image!",
     ),
     "HostPath": ("Path=", "Type"),
     "EmptyDir": ("Medium=", "SizeLimit"),

@@ -62,9 +62,8 @@ def _munged(old: Object, after: Object, is_bound: bool) -> Object:
 def _shrunk(written: Written) -> Iterator[Refused]:
     sizes = [at(each, "spec", "resources", "requests", "storage") for each in (written.old, written.after)]
     has = at(written.old, "status", "capacity", "storage") or "0"
-    if sizes[1] == at(written.before, "spec", "resources", "requests", "storage") or not all(
-        map(is_quantity, map(str, (*sizes, has)))
-    ):
+    was = at(written.before, "spec", "resources", "requests", "storage")
+    if sizes[1] == was or not all(is_quantity(str(each)) for each in (*sizes, has)):
         return
     old, new, capacity = (parse(str(each)) for each in (*sizes, has))
     if compare(new, old) < 0 and compare(new, capacity) <= 0:
