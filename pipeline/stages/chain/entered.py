@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from ...history.event import BodyKind, Event, decode_json
+from ...history.json_values import copied
 from ...history.patch import PatchError
 from ...history.patching import PatchType, apply_patch
 from ...matching.equivalence import BUILT_IN_GROUPS
@@ -12,6 +13,7 @@ from ...request import AdmissionRequest, Grade, Known, Object, Operation, Unknow
 from ...world import World
 from ..mutating.changes import has_changes
 from ..mutating.walk import Met
+from .onto import GENERATED_LABELS
 from .plugins import first
 
 
@@ -72,9 +74,21 @@ def _as_created(request: AdmissionRequest, event: Event) -> AdmissionRequest | N
         return None
     metadata = {"name": event.name, **({"namespace": event.namespace} if event.namespace else {}), **(body.get("metadata") or {})}
     value = {name: each for name, each in answered.items() if name != "status"} | {"metadata": metadata}
+    if (event.resource.group, event.resource.resource) == ("batch", "jobs"):
+        value["spec"] = _without_selector(copied(value.get("spec") or {}))
     if "status" in answered and event.resource.group in BUILT_IN_GROUPS:
         value["status"] = {}
     return dataclasses.replace(request, object=Known(value, "requestObject with the defaults of the answer", Grade.PARTIAL))
+
+
+def _without_selector(spec: Object) -> Object:
+    """The spec of a Job without what its strategy makes of it after admission (kubernetes pkg/registry/batch/job/strategy.go)."""
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    for name in GENERATED_LABELS:
+        labels.pop(name, None)
+    if not spec.get("manualSelector"):
+        spec.pop("selector", None)
+    return spec
 
 
 def _kept(value: Object, answered: Object) -> Object:

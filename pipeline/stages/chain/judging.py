@@ -53,7 +53,7 @@ from .answer import (
 )
 from .entered import as_entered
 from .invalid import as_refused, refused_again, refused_by
-from .onto import count_generation, onto
+from .onto import count_generation, onto, part_labels
 from .plugins import again, is_pod, limits, quota, with_class, with_tokens
 from .rules import ChainRules
 from .validation.checked import checked
@@ -286,6 +286,8 @@ class ChainJudge:
         if is_pod(request):
             found = with_class(with_tokens(found))
         count_generation(found, request.old_object)
+        if request.operation is Operation.CREATE:
+            part_labels(found)
         return found
 
     def _level(self, met: Met, final: AdmissionRequest) -> Answer | None:

@@ -8,6 +8,10 @@ from ...history.json_values import copied, json_equal
 from ...request import Evidence, Json, Known, Object
 
 _ABSENT: Final = object()
+# What the strategy of Jobs adds to the labels of a template (kubernetes pkg/registry/batch/job/strategy.go, generateSelector).
+GENERATED_LABELS: Final = tuple(
+    f"{prefix}{name}" for prefix in ("", "batch.kubernetes.io/") for name in ("controller-uid", "job-name")
+)
 _TEMPLATES: Final = "deprecated.daemonset.template.generation"
 
 
@@ -88,3 +92,14 @@ def _count_templates(value: Object, old: Object) -> None:
     if _TEMPLATES in annotations and number.isdigit():
         same = json_equal((value.get("spec") or {}).get("template"), (old.get("spec") or {}).get("template"))
         value["metadata"]["annotations"] = annotations | {_TEMPLATES: number if same else str(int(number) + 1)}
+
+
+def part_labels(value: Object) -> None:
+    """Take from a new Job what its own labels have of those of its template alone.
+
+    A Job without labels shares the map of its template (kubernetes pkg/apis/batch/v1/defaults.go, SetDefaults_Job), so that the
+    labels of its strategy show up in both. A mutation makes a new object, with maps of their own.
+    """
+    labels = value["metadata"].get("labels") if value.get("kind") == "Job" else None
+    for name in GENERATED_LABELS if labels else ():
+        labels.pop(name, None)

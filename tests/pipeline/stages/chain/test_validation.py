@@ -44,7 +44,10 @@ def test_the_errors_are_those_of_the_server(case: dict[str, Any]) -> None:
     for path, value in case["change"].items():
         after = changed(after, path, value)
     found = checked(resource(case["resource"]), Written(case["object"], after, case.get("old")), [])
-    assert [str(each) for each in found.errors] == case["errors"]
+    assert len(found.errors) == len(case["errors"])
+    for error, expected in zip(map(str, found.errors), case["errors"], strict=True):
+        begins = expected.removesuffix("...")
+        assert error == expected or (begins != expected and error.startswith(begins))
 
 
 def test_a_field_that_no_rule_knows_stays_in_doubt() -> None:
