@@ -120,7 +120,7 @@ def row_of(answer: Answer, recorded: Answer, with_objects: bool) -> Row:
         audit_annotations=[],
         bypasses_actions=False,
         stage=STAGE,
-        rule_ref=None,
+        rule_ref=answer.step or None,
         recorded="deny" if recorded.decision == "deny" else "admit",
         flip=_flip(answer, recorded),
         detail=json.dumps(detail, sort_keys=True) if detail else None,

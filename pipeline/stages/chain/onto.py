@@ -9,8 +9,8 @@ from ...request import Evidence, Json, Known, Object
 
 _ABSENT: Final = object()
 # What the strategy of Jobs adds to the labels of a template (kubernetes pkg/registry/batch/job/strategy.go, generateSelector).
-GENERATED_LABELS: Final = tuple(
-    f"{prefix}{name}" for prefix in ("", "batch.kubernetes.io/") for name in ("controller-uid", "job-name")
+_NAMES: Final = ("controller-uid", "job-name")
+GENERATED_LABELS: Final = (*_NAMES, *(f"batch.kubernetes.io/{name}" for name in _NAMES))
 )
 _TEMPLATES: Final = "deprecated.daemonset.template.generation"
 
@@ -100,6 +100,6 @@ def part_labels(value: Object) -> None:
     A Job without labels shares the map of its template (kubernetes pkg/apis/batch/v1/defaults.go, SetDefaults_Job), so that the
     labels of its strategy show up in both. A mutation makes a new object, with maps of their own.
     """
-    labels = value["metadata"].get("labels") if value.get("kind") == "Job" else None
-    for name in GENERATED_LABELS if labels else ():
+    labels = (value["metadata"].get("labels") or {}) if value.get("kind") == "Job" else {}
+    for name in GENERATED_LABELS:
         labels.pop(name, None)
