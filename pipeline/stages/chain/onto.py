@@ -11,7 +11,6 @@ _ABSENT: Final = object()
 # What the strategy of Jobs adds to the labels of a template (kubernetes pkg/registry/batch/job/strategy.go, generateSelector).
 _NAMES: Final = ("controller-uid", "job-name")
 GENERATED_LABELS: Final = (*_NAMES, *(f"batch.kubernetes.io/{name}" for name in _NAMES))
-)
 _TEMPLATES: Final = "deprecated.daemonset.template.generation"
 
 
