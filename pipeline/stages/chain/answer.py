@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any, Final, NamedTuple
 
+from queries.reach_rules import WEBHOOK_NAME
+
 from ...history.event import Event
 from ...request import Grade, Object
 from ...runs.verdict import INSUFFICIENT, Flip, Row
@@ -16,11 +18,13 @@ AUTHORIZATION, DECODING, NAMESPACE = "authorization", "decoding", "namespace"
 PRIORITY, SERVICE_ACCOUNT, LIMIT_RANGE = "priority", "service-account", "limit-range"
 APPLY, MUTATING, VALIDATION = "apply", "mutating-policy", "validation"
 POD_SECURITY, VALIDATING, QUOTA, STORE, OTHER = "pod-security", "validating-policy", "quota", "store", "other"
+WEBHOOK = "webhook"
 UNTOLD = ""
 
 _POLICIES: Final = (
     (re.compile(r" is forbidden: ValidatingAdmissionPolicy '([^']*)' with binding"), VALIDATING),
     (re.compile(r"^policy (?:'([^']*)' with binding|\"([^\"]*)\") "), MUTATING),
+    (re.compile(WEBHOOK_NAME), WEBHOOK),
 )
 # Of answers with code 403.
 _FORBIDDEN: Final = (
@@ -57,6 +61,11 @@ class Answer(NamedTuple):
         return self.decision, self.code, self.message, self.step
 
 
+def unknown(step: str, why: str) -> Answer:
+    """An answer that is not known, from this step on."""
+    return Answer("unknown", step=step, why=why)
+
+
 def recorded_answer(event: Event) -> Answer:
     """What the log says."""
     return answer_of(event.code, event.message, event.reason, event.resource.resource)
@@ -67,7 +76,7 @@ def answer_of(code: int, message: str, reason: str, resource: str) -> Answer:
     if 200 <= code < 300:
         return Answer("allow", code)
     if not code:
-        return Answer("unknown", step=UNTOLD, why="the log has no answer to it")
+        return unknown(UNTOLD, "the log has no answer to it")
     return Answer("deny", code, message, step_of(code, message, resource), reason=reason or None)
 
 

@@ -9,11 +9,6 @@ from typing import Any
 
 from queries.reach import Answer as Reached
 
-from ...admission.policies import compile_set
-from ...admission.policies.dispatch import evaluate_request
-from ...admission.policies.messages import code_of, denial_message
-from ...admission.policies.model import Action
-from ...admission.policies.verdict import Decision, PolicyVerdict
 from ...history.event import BodyKind, Event, decode_json
 from ...history.fitness import UNFIT
 from ...history.json_values import json_equal
@@ -48,19 +43,25 @@ from .answer import (
     STORE,
     VALIDATING,
     VALIDATION,
+    WEBHOOK,
     Answer,
     recorded_answer,
+    unknown,
 )
 from .entered import as_entered
 from .invalid import as_refused, refused_again, refused_by
 from .onto import count_generation, onto, part_labels
 from .plugins import again, is_pod, limits, quota, with_class, with_tokens
+from .policies import ValidatingPolicies
 from .rules import ChainRules
 from .validation.checked import checked
 from .validation.rule import Written
+from .webhooks import WebhooksBehind
 
 # Refusals of these come before any mutating policy.
 _FIRST = frozenset({AUTHORIZATION, DECODING, NAMESPACE, APPLY, PRIORITY, SERVICE_ACCOUNT})
+# What these would say of a changed object is not replayed.
+_UNREPLAYED = frozenset({OTHER, WEBHOOK})
 _CHANGES_MAX = 200
 
 
@@ -71,17 +72,15 @@ class ChainJudge:
         self,
         rules: ChainRules,
         levels: LevelJudge,
+        validating: ValidatingPolicies,
+        webhooks: WebhooksBehind,
         before: Callable[[str, Any], Sequence[Chain] | Unknown],
-        version: tuple[int, int],
     ) -> None:
         """`before` gives the mutating policies that were in force at a moment; `levels` judges by the given levels."""
         self._rules = rules
-        self._later = compile_set(rules.mutating.later, version)
         self._given = {each.name for each in rules.mutating.policies} | {each.policy_name for each in rules.mutating.bindings}
-        self._replaced = {each.name for each in rules.mutating.later.policies}
-        self._levels = levels
+        self._levels, self._validating, self._webhooks = levels, validating, webhooks
         self._before = before
-        self._version = version
 
     def __call__(self, met: Met) -> tuple[Answer, Answer]:
         """The answer under the rules, and the recorded one."""
@@ -93,7 +92,7 @@ class ChainJudge:
         if ended or recorded.step.partition(":")[0] in _FIRST or _was_missing(met.event, recorded):
             return recorded
         if isinstance(met.chains, Unknown):
-            return _unknown(MUTATING, met.chains.reason)
+            return unknown(MUTATING, met.chains.reason)
         if isinstance(met.request, Unknown):
             return self._without_object(met, recorded)
         found = [self._under(met, chain, recorded) for chain in met.chains]
@@ -102,7 +101,7 @@ class ChainJudge:
     def _without_object(self, met: Met, recorded: Answer) -> Answer:
         """The answer where the request is not known: the recorded one, if no given rule is for it."""
         assert isinstance(met.request, Unknown)
-        return _unknown(MUTATING, met.request.reason) if self._may_ask(met) else recorded
+        return unknown(MUTATING, met.request.reason) if self._may_ask(met) else recorded
 
     def _under(self, met: Met, chain: Chain, recorded: Answer) -> Answer:
         assert isinstance(met.request, AdmissionRequest)
@@ -115,13 +114,13 @@ class ChainJudge:
             return self._as_before(met, recorded, chain)
         before = self._outcome_before(met, request, between)
         if isinstance(before, Unknown):
-            return _unknown(MUTATING, before.reason)
+            return unknown(MUTATING, before.reason)
         return _agreed([self._of_outcome(met, chain, each, before, without, recorded) for each in outcomes.distinct])
 
     def concerns(self, chains: Sequence[Chain], target: Target) -> bool:
         """Whether a given rule may be for requests with a target."""
         is_of_level = bool(self._rules.levels) and (target.resource.group, target.resource.resource) == PODS
-        return is_of_level or bool(self._later.candidates(target)) or any(self._has_given(chain, target) for chain in chains)
+        return is_of_level or self._validating.concern(target) or any(self._has_given(chain, target) for chain in chains)
 
     def _has_given(self, chain: Chain, target: Target) -> bool:
         return any(each.entry.policy.policy.name in self._given for each in chain.set.candidates(target))
@@ -150,15 +149,15 @@ class ChainJudge:
             refusal = outcome.refusal
             named = next((each.key[0] for each in outcome.invocations if each.ran is Ran.ERROR), "")
             said = refusal.message or ""
-            step = f"{MUTATING}:{_named(said) or named}" if refusal.code == 403 else f"{OTHER}:{refusal.code}"
+            step = f"{MUTATING}:{_named(said) or named}" if refusal.code == 403 else f"{OTHER}:{refusal.code or 'no answer'}"
             return Answer("deny", refusal.code, refusal.message, step, reason=refusal.reason)
         if isinstance(outcome.object, Unknown):
-            return _unknown(MUTATING, outcome.object.reason)
+            return unknown(MUTATING, outcome.object.reason)
         if recorded.step.startswith(MUTATING) and before.refusal is None:
-            return _unknown(MUTATING, "the log shows a refusal of a mutating policy that its replay does not")
+            return unknown(MUTATING, "the log shows a refusal of a mutating policy that its replay does not")
         base = before.object if before.refusal is None else entered
         if isinstance(base, Unknown) or base.value is None or outcome.object.value is None:
-            return _unknown(MUTATING, base.reason if isinstance(base, Unknown) else "there is no object")
+            return unknown(MUTATING, base.reason if isinstance(base, Unknown) else "there is no object")
         return self._of_objects(met, chain, as_json(base.value), as_json(as_seen(outcome.object.value)), recorded)
 
     def _of_objects(self, met: Met, chain: Chain, before: Object, after: Object, recorded: Answer) -> Answer:
@@ -168,11 +167,13 @@ class ChainJudge:
         stored = as_stored(met)
         if json_equal(before, after):
             if recorded.step.startswith(MUTATING):
-                return _unknown(MUTATING, "what comes after the refused mutation is not recorded")
+                return unknown(MUTATING, "what comes after the refused mutation is not recorded")
             return self._as_before(met, recorded, chain)
-        world = chain.set.given.over(met.world)
-        if _is_stale(recorded):
+        if _is_stale(recorded) or recorded.decision == "unknown":
             return recorded
+        if recorded.step.partition(":")[0] in _UNREPLAYED:
+            return unknown(recorded.step, "whether the recorded refusal stands for the changed object")
+        world = chain.set.given.over(met.world)
         settled = again(request, before, after, world)
         if isinstance(settled, Answer):
             return settled
@@ -185,8 +186,10 @@ class ChainJudge:
             return recorded
         if (refused := self._level(met, final)) is not None:
             return refused
-        if (refused := self._policies(met, chain, final)) is not None:
+        if (refused := self._validating.every(met, final)) is not None:
             return refused
+        if (doubt := self._webhooks.asked(final, world, met.authorize)) is not None:
+            return doubt
         if recorded.step in (QUOTA, STORE):
             return recorded
         if (doubt := quota(request, before, _value(final), world)) is not None:
@@ -198,25 +201,27 @@ class ChainJudge:
 
     def _as_before(self, met: Met, recorded: Answer, chain: Chain) -> Answer:
         """The answer where mutation leaves the recorded object: given levels and validating policies are asked about it."""
-        if recorded.step.partition(":")[0] in (MUTATING, VALIDATION, LIMIT_RANGE, OTHER) or _is_stale(recorded):
+        kind = recorded.step.partition(":")[0]
+        came = kind not in _UNREPLAYED or reach_of_event(met.event).at("policies") is Reached.ADMITTED
+        if kind in (MUTATING, VALIDATION, LIMIT_RANGE) or not came or _is_stale(recorded):
             return recorded
         final = met.attempt
         if isinstance(final, Unknown):
-            return recorded if not self._later.entries and not self._rules.levels else _unknown(VALIDATING, final.reason)
+            return recorded if not self._validating.changed and not self._rules.levels else unknown(VALIDATING, final.reason)
         refused = self._level(met, final) if self._rules.levels else None
         if refused is not None and not (recorded.step == POD_SECURITY and refused.decision == "deny"):
             return refused
         if recorded.step == POD_SECURITY and (refused is not None or not self._rules.levels):
             return recorded
         named = recorded.step.removeprefix(f"{VALIDATING}:")
-        if recorded.step.startswith(VALIDATING) and named not in self._replaced:
+        if recorded.step.startswith(VALIDATING) and named not in self._validating.changed:
             return recorded
-        found = self._given_denial(met, chain, final)
+        found = self._validating.given(met, final)
         if found is not None:
             return found
-        if recorded.decision == "allow" or recorded.step in (QUOTA, STORE):
+        if recorded.decision != "deny" or kind in (QUOTA, STORE, *_UNREPLAYED):
             return recorded
-        others = self._policies(met, chain, final)
+        others = self._validating.every(met, final)
         if others is not None:
             return others
         return Answer("allow", 201 if final.operation is Operation.CREATE else 200, grade=Grade.INFERRED)
@@ -226,7 +231,7 @@ class ChainJudge:
         request = met.request
         assert isinstance(request, AdmissionRequest)
         if isinstance(met.kind, Unknown):
-            return _unknown(VALIDATION, f"the kind of the object: {met.kind.reason}")
+            return unknown(VALIDATION, f"the kind of the object: {met.kind.reason}")
         entered = dataclasses.replace(request, object=Known(before, "the object without the given policies"))
         if met.kind.custom is not None and not met.event.subresource:
             return self._of_schema(met.kind, entered, after, recorded)
@@ -234,7 +239,7 @@ class ChainJudge:
         try:
             doubts = of_fields(entered, before, after, met.kind)
         except UNFIT:
-            return _unknown(VALIDATION, "a part of the object is not of the type that its kind has")
+            return unknown(VALIDATION, "a part of the object is not of the type that its kind has")
         if met.kind.custom is None and not met.event.subresource:
             old = request.old_object.value if isinstance(request.old_object, Known) else None
             errors, doubts = checked(request.resource, Written(before, after, old), doubts)
@@ -243,7 +248,7 @@ class ChainJudge:
             if errors:
                 return refused_by(met, errors)
         if doubts:
-            return _unknown(VALIDATION, "; ".join(map(str, doubts[:3])))
+            return unknown(VALIDATION, "; ".join(map(str, doubts[:3])))
         return as_refused(recorded, before, after) if recorded.step == VALIDATION else None
 
     def _of_schema(self, kind: KnownKind, entered: AdmissionRequest, after: Object, recorded: Answer) -> Answer | None:
@@ -253,7 +258,7 @@ class ChainJudge:
             return as_refused(recorded, before or {}, after)
         found = errors_of_schema(entered, after, kind)
         if isinstance(found, Unknown):
-            return _unknown(VALIDATION, found.reason)
+            return unknown(VALIDATION, found.reason)
         return Answer("deny", 422, found, VALIDATION, reason="Invalid") if found else None
 
     def _final(self, met: Met, before: Object, after: Object, recorded: Answer) -> AdmissionRequest:
@@ -297,43 +302,12 @@ class ChainJudge:
         if enforce is None or enforce.mode is not Mode.ENFORCE:
             return None
         if enforce.decision == "unknown":
-            return _unknown(POD_SECURITY, enforce.why)
+            return unknown(POD_SECURITY, enforce.why)
         if enforce.decision != "deny":
             return None
         name = final.name.value if isinstance(final.name, Known) else ""
         text = f'pods "{name}" is forbidden: violates PodSecurity "{enforce.policy}": {enforce.message}'
         return Answer("deny", 403, text, POD_SECURITY, reason="Forbidden", grade=Grade(enforce.evidence))
-
-    def _given_denial(self, met: Met, chain: Chain, final: AdmissionRequest) -> Answer | None:
-        verdicts = evaluate_request(self._later, final, met.world, met.authorize)
-        return _denial(final, verdicts)
-
-    def _policies(self, met: Met, chain: Chain, final: AdmissionRequest) -> Answer | None:
-        in_force = [each for each in met.in_force(final) if each.policy not in self._replaced]
-        given = evaluate_request(self._later, final, met.world, met.authorize)
-        return _denial(final, [*in_force, *given])
-
-
-def _denial(request: AdmissionRequest, verdicts: Sequence[PolicyVerdict]) -> Answer | None:
-    """The first refusal of validating policies, or what they do not know."""
-    for each in verdicts:
-        if each.rejects and not each.is_summary:
-            return Answer(
-                "deny",
-                each.code or code_of(each.reason or ""),
-                denial_message(request, each),
-                f"{VALIDATING}:{each.policy}",
-                reason=each.reason,
-                grade=Grade(each.evidence) if each.evidence in set(Grade) else Grade.PARTIAL,
-            )
-    for each in verdicts:
-        if each.decision is Decision.UNKNOWN and Action.DENY in each.actions and not each.is_summary:
-            return _unknown(f"{VALIDATING}:{each.policy}", each.why)
-    return None
-
-
-def _unknown(step: str, why: str) -> Answer:
-    return Answer("unknown", step=step, why=why)
 
 
 def _agreed(found: Sequence[Answer]) -> Answer:
@@ -344,7 +318,7 @@ def _agreed(found: Sequence[Answer]) -> Answer:
     known = [each for each in found if each.decision != "unknown"]
     if len(known) == len(found) and len({each.decision for each in known}) == 1:
         return first
-    return _unknown(first.step, "the order of the policies decides it, and the API server does not define an order")
+    return unknown(first.step, "the order of the policies decides it, and the API server does not define an order")
 
 
 def _was_missing(event: Event, recorded: Answer) -> bool:

@@ -26,12 +26,15 @@ from ..pod_security.labels import LabelsInForce
 from ..pod_security.noted import noted_configuration
 from ..pod_security.reading import PodReader
 from ..stage import Asked, Kind
+from . import webhooks as behind
 from .answer import STAGE, answer_of, row_of
 from .judging import ChainJudge
 from .plugins import KINDS
+from .policies import ValidatingPolicies
 from .readiness import ChainReadiness
 from .rules import ChainRules, chain_rules
 from .sql import statement
+from .webhooks import WebhooksBehind
 
 # A part with fewer requests is not worth its reading of their history.
 _REQUESTS_MIN = 500
@@ -85,9 +88,11 @@ class _Writes(Judging):
         self._reader, self._plan = reader, plan
         rules, version = plan.rules, plan.kubernetes_version
         walk = partial(Walk, reader, plan.window, None, version, dict(plan.other_authorizers))
-        self._walk = walk(reads_all=True, reads_unreached=True, over=rules.mutating, further=KINDS)
+        self._walk = walk(reads_all=True, reads_unreached=True, over=rules.mutating, further=(*KINDS, *behind.KINDS))
         levels = _levels(reader, rules, self._walk.history, plan)
-        self._judge = ChainJudge(rules, levels, self._walk.recorded.at, version)
+        policies = ValidatingPolicies(rules.mutating.later, self._walk.validating, self._walk.met_by, version)
+        webhooks = WebhooksBehind(self._walk.history, version)
+        self._judge = ChainJudge(rules, levels, policies, webhooks, self._walk.recorded.at)
         chains = self._walk.chains.every
         self._others = self._walk.narrow(lambda item: any(self._judge.concerns(chains, target) for target in item.targets()))
 

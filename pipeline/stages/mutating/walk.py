@@ -191,6 +191,10 @@ class Walk:
         """Every validating policy that the log shows: they look at the objects afterwards."""
         return self._in_force.considered
 
+    def met_by(self, request: AdmissionRequest) -> Sequence[CompiledSet]:
+        """The validating policies that the log shows in force for a request."""
+        return self._in_force.met_by(request)
+
     @property
     def is_steady(self) -> bool:
         """Whether two moments with the same objects have the same policies in force, as far as the log says."""
