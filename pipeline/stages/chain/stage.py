@@ -88,7 +88,9 @@ class _Writes(Judging):
         self._reader, self._plan = reader, plan
         rules, version = plan.rules, plan.kubernetes_version
         walk = partial(Walk, reader, plan.window, None, version, dict(plan.other_authorizers))
-        self._walk = walk(reads_all=True, reads_unreached=True, over=rules.mutating, further=(*KINDS, *behind.KINDS))
+        params = [each.param_kind for each in rules.mutating.later.policies if each.param_kind is not None]
+        further = (*KINDS, *behind.KINDS, *params)
+        self._walk = walk(reads_all=True, reads_unreached=True, over=rules.mutating, further=further)
         levels = _levels(reader, rules, self._walk.history, plan)
         policies = ValidatingPolicies(rules.mutating.later, self._walk.validating, self._walk.met_by, version)
         webhooks = WebhooksBehind(self._walk.history, version)

@@ -74,6 +74,19 @@ def test_an_edited_policy_keeps_the_binding_in_force(lake: Path, tmp_path: Path)
     assert decided(replayed(lake, tmp_path, [other])["temp"]) == ("deny", 422, "validating-policy:nothing")
 
 
+def test_a_recorded_param_of_a_given_policy_is_found(lake: Path, tmp_path: Path) -> None:
+    policy, binding = requirement("by-param", "object.metadata.name != params.metadata.name")
+    policy["spec"]["paramKind"] = {"apiVersion": "v1", "kind": "Secret"}
+    binding["spec"]["paramRef"] = {"name": "s", "namespace": "shop", "parameterNotFoundAction": "Deny"}
+    binding["spec"]["matchResources"] = {
+        "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["secrets"]}]
+    }
+    policy["spec"]["matchConstraints"] = binding["spec"]["matchResources"]
+    found = replayed(lake, tmp_path, [policy, binding])
+    assert found["refused"]["decision"] == "deny"
+    assert found["refused"]["rule_ref"] == "webhook:looks.example.com"  # the policy lets it pass: the param has another name
+
+
 def test_what_a_webhook_says_of_a_changed_object_is_not_known(lake: Path, tmp_path: Path) -> None:
     labels = [{**each, "spec": {**each["spec"]}} for each in DEFAULT]
     labels[0]["spec"]["matchConstraints"] = {
