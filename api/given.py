@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from ingest.errors import InputError
 from pipeline.admission.policies.model import PolicySet
 from pipeline.admission.policies.refusing import refuse_errors
 from pipeline.manifests.files import manifests_of
@@ -17,7 +18,7 @@ from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
 from pipeline.runs.executors import Executor
 from pipeline.runs.plan import RunPlan
 from pipeline.stages.assign import assign, kind_of
-from pipeline.stages.registry import VALIDATING
+from pipeline.stages.registry import CHAIN, VALIDATING
 from pipeline.stages.stage import Stage
 
 from .beside_runs import keep_manifests, keep_policies
@@ -71,6 +72,15 @@ def given_of(texts: Texts, version: tuple[int, int] | None = None) -> Given:
     if version is not None:
         refuse_errors([error for stage, rules in others for error in stage.readiness.uncompilable(rules, version)])
     return Given(texts, others, len(others) < len(assigned.rules), assigned.words_of_left, notes)
+
+
+def chain_of(texts: Texts) -> Any:
+    """The rules of all stages of admission in manifests, as one folder. Raises InputError without any."""
+    rules = CHAIN.read(manifests_of(texts))
+    if not rules:
+        kinds = "mutating and validating policies, their bindings, and Namespaces with labels of Pod Security"
+        raise InputError("--chain found no rule of admission in the manifests", f"give with -f: {kinds}")
+    return rules
 
 
 def warn_of(own: Context, given: Given) -> None:

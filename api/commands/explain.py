@@ -54,6 +54,7 @@ def command(
         str,
         typer.Option(click_type=click.Choice(IN_LOG), help="Without -f: what to explain of that which the log shows in force."),
     ] = DEFAULT_STAGE,
+    chain: Annotated[bool, typer.Option("--chain", help="With -f: the way through all stages, and the server's answer.")] = False,
     output: Annotated[ExplanationFormat, typer.Option("-o", "--output", help="How to print it.")] = ExplanationFormat.TABLE,
 ) -> int:
     """Explain the verdict of policies on one recorded request: operands, deciding fields, unknown parts.
@@ -64,13 +65,14 @@ def command(
     explain what it makes of the request: of a list or watch what it may select, and of any other what each condition evaluates to.
     """
     from api import asked_values
-    from api.given import given_of
+    from api.given import chain_of, given_of
     from api.printing.explained import as_data, as_text
     from api.work.explained_stages import ByStage
     from api.work.explaining import Wanted, completed, request_of, unused_reviews
     from pipeline.explaining.asked import Asked
     from pipeline.explaining.redaction import Redaction
     from pipeline.report.texts import json_text, yaml_text
+    from pipeline.stages.registry import CHAIN
     from queries import open_lake
 
     from .policies import read_texts
@@ -86,7 +88,12 @@ def command(
         if other_authorizers is not None:
             asked = replace(asked, other_authorizers={request.cluster: other_authorizers})
         question = ByStage(reader, request, asked)
-        found = question.given(given_of(texts, version), lambda: _policies(texts, version)) if texts else question.recorded(stage)
+        if chain:
+            found = question.by(CHAIN, chain_of(texts))
+        elif texts:
+            found = question.given(given_of(texts, version), lambda: _policies(texts, version))
+        else:
+            found = question.recorded(stage)
     match output:
         case ExplanationFormat.JSON:
             sys.stdout.write(json_text({"explanations": [as_data(each) for each in found]}, indent=2) + "\n")

@@ -79,18 +79,14 @@ def replay_chain(
     own: Context, asked: Asked, texts: Texts, is_compared: bool, workers: int, is_plan: bool, executor: Executor | None
 ) -> Replayed:
     """Replay a folder through all stages of admission in their order. Raises InputError for options that it does not have."""
-    from pipeline.manifests.files import manifests_of
+    from api.given import chain_of
     from pipeline.stages.registry import CHAIN
 
     if is_compared:
         raise InputError("--chain compares with the record", "leave out --against, --against-log and --from-log")
     if asked.replaces_all:
         raise InputError("--chain lays the folder over what was in force", "leave out --only")
-    rules = CHAIN.read(manifests_of(texts))
-    if not rules:
-        kinds = "mutating and validating policies, their bindings, and Namespaces with labels of Pod Security"
-        raise InputError("--chain found no rule of admission in the manifests", f"give {kinds}")
-    return replay_stage(own, CHAIN, rules, asked, texts, None, workers, is_plan, executor)
+    return replay_stage(own, CHAIN, chain_of(texts), asked, texts, None, workers, is_plan, executor)
 
 
 def rules_as_of(own: Context, stage: Stage[Any, Any], rules: Any, moment: str, cluster: str | None, replaces_all: bool) -> Any:

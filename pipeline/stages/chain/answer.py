@@ -61,6 +61,18 @@ class Answer(NamedTuple):
         return self.decision, self.code, self.message, self.step
 
 
+class Step(NamedTuple):
+    """What one step made of a request, for whoever explains it: `says` is `changed`, `admit`, `deny` or `unknown`.
+
+    `changed` are the changes of the object as JSON.
+    """
+
+    name: str
+    says: str
+    text: str = ""
+    changed: tuple[dict[str, Any], ...] = ()
+
+
 def unknown(step: str, why: str) -> Answer:
     """An answer that is not known, from this step on."""
     return Answer("unknown", step=step, why=why)

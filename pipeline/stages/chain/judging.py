@@ -45,6 +45,7 @@ from .answer import (
     VALIDATION,
     WEBHOOK,
     Answer,
+    Step,
     recorded_answer,
     unknown,
 )
@@ -76,7 +77,11 @@ class ChainJudge:
         webhooks: WebhooksBehind,
         before: Callable[[str, Any], Sequence[Chain] | Unknown],
     ) -> None:
-        """`before` gives the mutating policies that were in force at a moment; `levels` judges by the given levels."""
+        """`before` gives the mutating policies that were in force at a moment; `levels` judges by the given levels.
+
+        `notice` gets each step that lets a request pass, or changes it.
+        """
+        self.notice: Callable[[Step], None] = lambda step: None
         self._rules = rules
         self._given = {each.name for each in rules.mutating.policies} | {each.policy_name for each in rules.mutating.bindings}
         self._levels, self._validating, self._webhooks = levels, validating, webhooks
@@ -115,7 +120,15 @@ class ChainJudge:
         before = self._outcome_before(met, request, between)
         if isinstance(before, Unknown):
             return unknown(MUTATING, before.reason)
+        self._tell_mutations(outcomes.first)
         return _agreed([self._of_outcome(met, chain, each, before, without, recorded) for each in outcomes.distinct])
+
+    def _tell_mutations(self, outcome: Outcome) -> None:
+        for each in outcome.invocations:
+            if each.ran is Ran.APPLIED and each.before is not None and each.after is not None:
+                found = tuple(change.value for change in islice(changes(each.before, each.after), _CHANGES_MAX))
+                text = f"round {each.round + 1}" if found else "it leaves the object as it is"
+                self.notice(Step(f"{MUTATING}:{each.key[0]}", "changed" if found else "admit", text, found))
 
     def concerns(self, chains: Sequence[Chain], target: Target) -> bool:
         """Whether a given rule may be for requests with a target."""
@@ -177,17 +190,26 @@ class ChainJudge:
         settled = again(request, before, after, world)
         if isinstance(settled, Answer):
             return settled
+        if not json_equal(after, settled):
+            found = tuple(each.value for each in islice(changes(after, settled), _CHANGES_MAX))
+            self.notice(Step("plugins", "changed", "they look at a changed Pod again", found))
         if (refused := self._validation(met, before, settled, recorded)) is not None:
             return refused
+        self.notice(Step(VALIDATION, "admit", "it takes the changed fields"))
         final = self._final(met, before, settled, recorded)
         if (refused := limits(request, before, _value(final), world)) is not None:
             return refused
         if recorded.step == LIMIT_RANGE:
             return recorded
+        if is_pod(request):
+            self.notice(Step(LIMIT_RANGE, "admit"))
         if (refused := self._level(met, final)) is not None:
             return refused
+        if is_pod(request):
+            self.notice(Step(POD_SECURITY, "admit"))
         if (refused := self._validating.every(met, final)) is not None:
             return refused
+        self.notice(Step(VALIDATING, "admit", "no policy in force or in the folder refuses it"))
         if (doubt := self._webhooks.asked(final, world, met.authorize)) is not None:
             return doubt
         if recorded.step in (QUOTA, STORE):

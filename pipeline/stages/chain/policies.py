@@ -21,7 +21,7 @@ class ValidatingPolicies:
     """Judges requests by both. A given policy or binding takes the place of what has its name."""
 
     def __init__(self, given: PolicySet, recorded: CompiledSet, met_by: MetBy, version: tuple[int, int]) -> None:
-        """`recorded` are all that the log shows, of which `met_by` gives those of one request."""
+        """`recorded` are all that the log shows. `met_by` gives those of one request."""
         self._given, self._recorded, self._met_by, self._version = given, recorded, met_by, version
         # Policies that the folder changes: by themselves, or by a binding.
         self.changed = {each.name for each in given.policies} | {each.policy_name for each in given.bindings}

@@ -7,9 +7,12 @@ from pathlib import Path
 
 from queries import LakeReader
 
+from ...explaining.asked import Asked
+from ...explaining.explanation import Told
 from ...tables import Column, Table
 from ..grouped import GroupedPlan
 from ..readiness import StageReadiness, StageWords
+from .explain import explain_chain
 from .rules import ChainRules
 from .sql import statement
 
@@ -23,6 +26,10 @@ class ChainReadiness(StageReadiness[ChainRules, GroupedPlan[ChainRules]]):
     """See StageReadiness."""
 
     words = StageWords("manifests as one folder", "Readiness of a folder", "any manifests of admission", thing="folder")
+
+    def explain(self, reader: LakeReader, rules: ChainRules | None, asked: Asked) -> Sequence[Told] | None:
+        """See StageReadiness: the chain is explained under given manifests alone."""
+        return explain_chain(reader, rules, asked) if rules is not None else None
 
     def tables(self, reader: LakeReader, title: str, verdicts: Path) -> Sequence[Table]:
         """See StageReadiness: the answers against the record, and what changes in stored objects."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from queries import LakeReader
 
 from ...admission.policies.refusing import refuse_errors
 from ...authorization import OtherAuthorizers
-from ...history.world import LogHistory
 from ...manifests.documents import Document
 from ...replay.authorizers import other_authorizers
 from ...runs.plan import PlannedRule
@@ -20,21 +18,12 @@ from ...runs.window import Window, stretches
 from ..grouped import GroupedPlan, GroupedStage, Judging
 from ..mutating.compiled import too_new_expressions
 from ..mutating.walk import Walk
-from ..pod_security.given import Given
-from ..pod_security.judging import Judge as LevelJudge
-from ..pod_security.labels import LabelsInForce
-from ..pod_security.noted import noted_configuration
-from ..pod_security.reading import PodReader
 from ..stage import Asked, Kind
-from . import webhooks as behind
 from .answer import STAGE, answer_of, row_of
-from .judging import ChainJudge
-from .plugins import KINDS
-from .policies import ValidatingPolicies
+from .asking import judging_of
 from .readiness import ChainReadiness
 from .rules import ChainRules, chain_rules
 from .sql import statement
-from .webhooks import WebhooksBehind
 
 # A part with fewer requests is not worth its reading of their history.
 _REQUESTS_MIN = 500
@@ -86,15 +75,7 @@ class _Writes(Judging):
 
     def __init__(self, reader: LakeReader, plan: GroupedPlan[ChainRules]) -> None:
         self._reader, self._plan = reader, plan
-        rules, version = plan.rules, plan.kubernetes_version
-        walk = partial(Walk, reader, plan.window, None, version, dict(plan.other_authorizers))
-        params = [each.param_kind for each in rules.mutating.later.policies if each.param_kind is not None]
-        further = (*KINDS, *behind.KINDS, *params)
-        self._walk = walk(reads_all=True, reads_unreached=True, over=rules.mutating, further=further)
-        levels = _levels(reader, rules, self._walk.history, plan)
-        policies = ValidatingPolicies(rules.mutating.later, self._walk.validating, self._walk.met_by, version)
-        webhooks = WebhooksBehind(self._walk.history, version)
-        self._judge = ChainJudge(rules, levels, policies, webhooks, self._walk.recorded.at)
+        self._walk, self._judge = judging_of(reader, plan.rules, plan.window, plan.kubernetes_version, dict(plan.other_authorizers))
         chains = self._walk.chains.every
         self._others = self._walk.narrow(lambda item: any(self._judge.concerns(chains, target) for target in item.targets()))
 
@@ -120,12 +101,3 @@ class _Writes(Judging):
             event, (answer, recorded) = each.event, each.verdict
             row = row_of(answer, recorded, with_objects)
             yield (event.cluster, event.audit_id, event.ts, event.stage_ts, each.pass_index), [row]
-
-
-def _levels(reader: LakeReader, rules: ChainRules, history: LogHistory, plan: GroupedPlan[ChainRules]) -> LevelJudge:
-    """What judges Pods by the given levels, or by those of the log."""
-    given, minor = rules.levels, plan.kubernetes_version[1]
-    known = given.configuration or noted_configuration(reader, LabelsInForce(Given({}), history), plan.window)
-    unnoted: frozenset[str] = frozenset()
-    is_given = given.configuration is not None
-    return LevelJudge(LabelsInForce(given, history), PodReader(minor, unnoted), known, minor, unnoted, is_given=is_given)

@@ -157,3 +157,27 @@ def test_the_tables_say_what_a_reader_wants_to_know(lake: Path, tmp_path: Path, 
     answers = {row["answer"]: row["requests"] for row in tables["answers"]} if isinstance(tables, dict) else tables
     assert "changed" in json.dumps(answers)
     assert "metadata.labels" in json.dumps(tables)
+
+
+def explained(lake: Path, folder: Path, manifests: list[dict[str, Any]], audit_id: str, capsys: pytest.CaptureFixture[str]) -> Any:
+    (folder / "folder.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}))
+    capsys.readouterr()
+    arguments = ["explain", audit_id, "--chain", "-f", str(folder / "folder.json"), "--lake", str(lake), "-o", "json"]
+    assert run(arguments) == 0
+    (found,) = json.loads(capsys.readouterr().out)["explanations"]
+    return [(step["policy"], step["decision"]) for step in found["policies"]]
+
+
+def test_an_explanation_walks_through_the_steps(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = explained(lake, tmp_path, [*DEFAULT, *REQUIRED], "plain", capsys)
+    passed = [
+        ("mutating-policy:add-team", "changed"),
+        ("validation", "admit"),
+        ("validating-policy", "admit"),
+        ("answer", "changed"),
+    ]
+    assert both == passed
+    assert explained(lake, tmp_path, REQUIRED, "plain", capsys) == [("validating-policy:need-team", "deny")]
+    assert explained(lake, tmp_path, REQUIRED, "labelled", capsys) == [("answer", "admit")]
+    older = explained(lake, tmp_path, mutating("no-root", NO_ROOT, "UPDATE", resource="pods"), "pod-label", capsys)
+    assert older == [("mutating-policy:no-root", "changed"), ("validation", "deny")]
