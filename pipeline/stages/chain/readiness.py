@@ -25,7 +25,7 @@ _NOTES = (
 class ChainReadiness(StageReadiness[ChainRules, GroupedPlan[ChainRules]]):
     """See StageReadiness."""
 
-    words = StageWords("manifests as one folder", "Readiness of a folder", "any manifests of admission", thing="folder")
+    words = StageWords("manifests together", "Readiness of manifests together", "any manifests of admission")
 
     def explain(self, reader: LakeReader, rules: ChainRules | None, asked: Asked) -> Sequence[Told] | None:
         """See StageReadiness: the chain is explained under given manifests alone."""

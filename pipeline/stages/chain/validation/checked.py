@@ -52,7 +52,8 @@ def every_error(resource: GroupVersionResource, value: Object, old: Object | Non
 
 def _is_settled(doubt: Doubt, changed: Sequence[str], rules: Rules, errors: Sequence[Refused]) -> bool:
     """Whether the rules know all that changed below a doubt, or an error is about it."""
-    below = [path for path in changed if touch(path, doubt.path)]
+    # Where a whole entry is new, the doubt names a field of it.
+    below = [path if len(path) >= len(doubt.path) else doubt.path for path in changed if touch(path, doubt.path)]
     return bool(below) and all(any(known.fullmatch(path) for known in rules.known) or _is_named(path, errors) for path in below)
 
 
