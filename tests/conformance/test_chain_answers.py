@@ -30,7 +30,7 @@ pytestmark = pytest.mark.conformance
 __all__ = ["chain_lake"]
 
 # A change that lowers one of the first numbers, or raises one of the others, must say why.
-RIGHT_MIN, OBJECTS_MIN, UNKNOWN_MAX = 18_385, 2_225, 140
+RIGHT_MIN, OBJECTS_MIN, UNKNOWN_MAX = 18_400, 2_225, 125
 _SERVERS_OWN = ("uid", "resourceVersion", "creationTimestamp", "managedFields")
 _ADDRESSES = ("clusterIP", "clusterIPs")
 

@@ -255,7 +255,7 @@ class ChainJudge:
         if isinstance(met.kind, Unknown):
             return unknown(VALIDATION, f"the kind of the object: {met.kind.reason}")
         entered = dataclasses.replace(request, object=Known(before, "the object without the given policies"))
-        if met.kind.custom is not None and not met.event.subresource:
+        if met.kind.custom is not None and met.event.subresource in ("", "status"):
             return self._of_schema(met.kind, entered, after, recorded)
         doubts: Sequence[Doubt]
         try:

@@ -196,7 +196,8 @@ def errors_of_schema(entered: AdmissionRequest, changed: Object, kind: KnownKind
     assert kind.custom is not None
     old = entered.old_object.value if isinstance(entered.old_object, Known) else None
     operation = Write.CREATE if entered.operation is Operation.CREATE else Write.UPDATE
-    if operation is Write.UPDATE and old is None:
+    operation = Write.STATUS if entered.subresource == "status" else operation
+    if operation is not Write.CREATE and old is None:
         return Unknown("rules of its schema may compare with the object before this one, which is not known")
     found = write(kind.custom, operation, _named(changed), old)
     return found.message(kind.custom) if found.errors else ""
