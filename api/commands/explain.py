@@ -72,7 +72,6 @@ def command(
     from pipeline.explaining.asked import Asked
     from pipeline.explaining.redaction import Redaction
     from pipeline.report.texts import json_text, yaml_text
-    from pipeline.stages.registry import CHAIN
     from queries import open_lake
 
     from .policies import read_texts
@@ -89,7 +88,7 @@ def command(
             asked = replace(asked, other_authorizers={request.cluster: other_authorizers})
         question = ByStage(reader, request, asked)
         if chain:
-            found = question.by(CHAIN, chain_of(texts))
+            found = question.by(*chain_of(texts))
         elif texts:
             found = question.given(given_of(texts, version), lambda: _policies(texts, version))
         else:

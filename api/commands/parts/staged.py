@@ -80,13 +80,12 @@ def replay_chain(
 ) -> Replayed:
     """Replay a folder through all stages of admission in their order. Raises InputError for options that it does not have."""
     from api.given import chain_of
-    from pipeline.stages.registry import CHAIN
 
     if is_compared:
         raise InputError("--chain compares with the record", "leave out --against, --against-log and --from-log")
     if asked.replaces_all:
         raise InputError("--chain lays the folder over what was in force", "leave out --only")
-    return replay_stage(own, CHAIN, chain_of(texts), asked, texts, None, workers, is_plan, executor)
+    return replay_stage(own, *chain_of(texts), asked, texts, None, workers, is_plan, executor)
 
 
 def rules_as_of(own: Context, stage: Stage[Any, Any], rules: Any, moment: str, cluster: str | None, replaces_all: bool) -> Any:
