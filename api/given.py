@@ -74,9 +74,13 @@ def given_of(texts: Texts, version: tuple[int, int] | None = None) -> Given:
     return Given(texts, others, len(others) < len(assigned.rules), assigned.words_of_left, notes)
 
 
-def chain_of(texts: Texts) -> tuple[Stage[Any, Any], Any]:
-    """What judges by all stages of admission together, and their rules in manifests. Raises InputError without any."""
+def chain_of(texts: Texts, version: tuple[int, int]) -> tuple[Stage[Any, Any], Any]:
+    """What judges by all stages of admission together, and their rules in manifests.
+
+    Raises InputError without any, and for expressions that an API server of this minor version rejects.
+    """
     rules = CHAIN.read(manifests_of(texts))
+    refuse_errors(list(CHAIN.readiness.uncompilable(rules, version)))
     if not rules:
         kinds = "mutating and validating policies, their bindings, and Namespaces with labels of Pod Security"
         raise InputError("--chain found no rule of admission in the manifests", f"give with -f: {kinds}")

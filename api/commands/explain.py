@@ -88,7 +88,7 @@ def command(
             asked = replace(asked, other_authorizers={request.cluster: other_authorizers})
         question = ByStage(reader, request, asked)
         if chain:
-            found = question.by(*chain_of(texts))
+            found = question.by(*chain_of(texts, version))
         elif texts:
             found = question.given(given_of(texts, version), lambda: _policies(texts, version))
         else:

@@ -85,7 +85,7 @@ def replay_chain(
         raise InputError("--chain compares with the record", "leave out --against, --against-log and --from-log")
     if asked.replaces_all:
         raise InputError("--chain lays the folder over what was in force", "leave out --only")
-    return replay_stage(own, *chain_of(texts), asked, texts, None, workers, is_plan, executor)
+    return replay_stage(own, *chain_of(texts, asked.kubernetes_version), asked, texts, None, workers, is_plan, executor)
 
 
 def rules_as_of(own: Context, stage: Stage[Any, Any], rules: Any, moment: str, cluster: str | None, replaces_all: bool) -> Any:

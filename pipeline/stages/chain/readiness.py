@@ -7,10 +7,12 @@ from pathlib import Path
 
 from queries import LakeReader
 
+from ...admission.policies.refusing import refused_expressions
 from ...explaining.asked import Asked
 from ...explaining.explanation import Told
 from ...tables import Column, Table
 from ..grouped import GroupedPlan
+from ..mutating.readiness import MutatingReadiness
 from ..readiness import StageReadiness, StageWords
 from .explain import explain_chain
 from .rules import ChainRules
@@ -26,6 +28,12 @@ class ChainReadiness(StageReadiness[ChainRules, GroupedPlan[ChainRules]]):
     """See StageReadiness."""
 
     words = StageWords("manifests together", "Readiness of manifests together", "any manifests of admission")
+
+    def uncompilable(self, rules: ChainRules, version: tuple[int, int]) -> Sequence[tuple[str, str]]:
+        """See StageReadiness."""
+        found = [each for policy in rules.mutating.later.policies for each in refused_expressions(policy, version, list)]
+        mutations = MutatingReadiness().uncompilable(rules.mutating, version)
+        return [*mutations, *((each.source, each.error) for each in found)]
 
     def explain(self, reader: LakeReader, rules: ChainRules | None, asked: Asked) -> Sequence[Told] | None:
         """See StageReadiness: the chain is explained under given manifests alone."""
