@@ -1,6 +1,6 @@
-"""Objects that a user gave with rules: they stand in for what was recorded, from the first request on.
+"""Objects that a user gave with rules. A replay reads them in place of recorded objects, from the first request on.
 
-A given Namespace is laid over the recorded one as `kubectl apply` does it: labels and annotations of others stay. Those that the
+A given Namespace is merged with the recorded one as `kubectl apply` does it: labels and annotations of others stay. Those that the
 last applied manifest had and this one lacks are gone (kubernetes/kubectl pkg/cmd/apply/patcher.go). Every other object takes the
 place of the recorded one.
 """
@@ -31,7 +31,7 @@ class GivenObject:
 
 
 def meaning_of(objects: Iterable[GivenObject]) -> dict[str, str]:
-    """What objects do beside other objects of their kind, for the name of a run: kept runs of versions before it are not read."""
+    """How a replay uses the given Namespaces. It is part of a run's name, so that runs by another rule are not read."""
     has_namespaces = any((each.object.get("apiVersion"), each.object.get("kind")) == NAMESPACE for each in objects)
     return {"namespaces": "laid over the recorded ones"} if has_namespaces else {}
 

@@ -210,6 +210,11 @@ class Event(msgspec.Struct, frozen=True):
         return 200 <= self.code < 300
 
     @property
+    def written_raw(self) -> Raw | None:
+        """The object that was written, whole, as the answer to a request that succeeded shows it."""
+        return self.response_raw if self.succeeded and self.response_kind is BodyKind.OBJECT else None
+
+    @property
     def may_have_succeeded(self) -> bool:
         """Whether it succeeded, or the log has no code of its answer."""
         return self.succeeded or self.code == 0

@@ -18,7 +18,7 @@ from ..request import AdmissionRequest, Evidence, Grade, Known, Object, Operatio
 from .attributes import Discovery, kind_of_request, name_of_request, namespace_of_request, scale_paths_of
 from .creation import has_defaults
 from .deletion import delete_options_of, is_pending
-from .event import BodyKind, Decode, Event, Raw, Row, body_kind, decode_json, head_of
+from .event import BodyKind, Decode, Event, Raw, Row, decode_json, head_of
 from .evidence import LazyKnown, noted
 from .intended import created_object, may_apply, patched_object, updated_object
 from .kinds import by_resource, kind_of, subresource_kind
@@ -311,8 +311,7 @@ class _Reconstruction:
 
     def _whole_response(self) -> Raw | None:
         """The response if it is the object that was written."""
-        raw = self.event.response_raw
-        return raw if self.event.succeeded and body_kind(head_of(raw), raw) is BodyKind.OBJECT else None
+        return self.event.written_raw
 
     def _by_policies(self) -> bool:
         """Whether mutating policies, which leave no trace, may have changed the object."""

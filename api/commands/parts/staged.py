@@ -84,7 +84,7 @@ def replay_chain(
     if is_compared:
         raise InputError("--chain compares with the record", "leave out --against, --against-log and --from-log")
     if asked.replaces_all:
-        raise InputError("--chain lays the folder over what was in force", "leave out --only")
+        raise InputError("--chain judges all policies of the folder, and found --only", "leave out --only")
     return replay_stage(own, *chain_of(texts, asked.kubernetes_version), asked, texts, None, workers, is_plan, executor)
 
 

@@ -142,7 +142,7 @@ def row_of(answer: Answer, recorded: Answer, with_objects: bool) -> Row:
         bypasses_actions=False,
         stage=STAGE,
         rule_ref=answer.step or None,
-        recorded="deny" if recorded.decision == "deny" else "admit",
+        recorded={"allow": "admit", "deny": "deny"}.get(recorded.decision),
         flip=_flip(answer, recorded),
         detail=json.dumps(detail, sort_keys=True) if detail else None,
     )

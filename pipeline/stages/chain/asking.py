@@ -1,4 +1,4 @@
-"""The requests of a window, and what judges them under a folder that is laid over what was in force."""
+"""The requests of a window, and the judge that answers them under the policies in force and a folder."""
 
 from __future__ import annotations
 

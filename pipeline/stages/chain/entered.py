@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ...history.event import BodyKind, Event, decode_json
+from ...history.event import Event, decode_json
 from ...history.json_values import copied
 from ...history.patch import PatchError
 from ...history.patching import PatchType, apply_patch
@@ -23,8 +23,8 @@ def as_entered(met: Met, world: World) -> AdmissionRequest:
     found = request.object
     if not isinstance(found, Known) or found.value is None:
         return request
-    is_told = event.succeeded and event.response_raw is not None and event.response_kind is BodyKind.OBJECT
-    answered = decode_json(event.response_raw or "") if is_told else None
+    raw = event.written_raw
+    answered = None if raw is None else decode_json(raw)
     value = first(request, found.value, answered, world)
     return request if value is found.value else dataclasses.replace(request, object=dataclasses.replace(found, value=value))
 
@@ -40,10 +40,10 @@ def without_removed(met: Met) -> AdmissionRequest:
     found = request.object
     if isinstance(found, Unknown):
         return _as_created(request, event) or request
-    is_told = event.succeeded and event.response_raw is not None and event.response_kind is BodyKind.OBJECT
-    if event.verb != "patch" or not is_told or found.value is None:
+    raw = event.written_raw
+    if event.verb != "patch" or raw is None or found.value is None:
         return request
-    answered = decode_json(event.response_raw or "")
+    answered = decode_json(raw)
     if found.source.startswith(f"{PatchType.APPLY} over "):
         return dataclasses.replace(request, object=dataclasses.replace(found, value=_kept(found.value, answered)))
     if found.source.startswith(f"{PatchType.STRATEGIC} over ") and (merged := _merged(request, event, found.value, answered)):
@@ -66,10 +66,10 @@ def _merged(request: AdmissionRequest, event: Event, value: Object, answered: Ob
 
 def _as_created(request: AdmissionRequest, event: Event) -> AdmissionRequest | None:
     """A request that created its object by an apply: the answer shows what the API added to the body."""
-    is_told = event.succeeded and event.response_raw is not None and event.response_kind is BodyKind.OBJECT
-    if request.operation is not Operation.CREATE or event.verb != "patch" or not is_told or event.request_raw is None:
+    raw = event.written_raw
+    if request.operation is not Operation.CREATE or event.verb != "patch" or raw is None or event.request_raw is None:
         return None
-    body, answered = decode_json(event.request_raw), decode_json(event.response_raw or "")
+    body, answered = decode_json(event.request_raw), decode_json(raw)
     if not isinstance(body, dict):
         return None
     metadata = {"name": event.name, **({"namespace": event.namespace} if event.namespace else {}), **(body.get("metadata") or {})}

@@ -23,7 +23,7 @@ _VALUE_CHARACTERS_MAX = 100
 
 
 def explain_chain(reader: LakeReader, rules: ChainRules, asked: Asked) -> list[Explanation | NotExplained]:
-    """The explanation of each pass of the request under a folder that is laid over what was in force at its time."""
+    """Explain each pass of one request, under the folder and the policies in force at its time."""
     walk, judge = judging_of(reader, rules, asked.moment, asked.version, asked.other_authorizers)
     wanted = (asked.cluster, asked.audit_id)
     found = walk.judged(lambda met: _of_pass(met, judge, asked))
@@ -38,7 +38,7 @@ def _of_pass(met: Met, judge: ChainJudge, asked: Asked) -> Explanation | NotExpl
     if isinstance(request, Unknown):
         return NotExplained(asked.cluster, asked.audit_id, met.event.ts, request.reason, explained(request.reason).remedy)
     shown = Shown(asked.redaction, request)
-    # The object as it was sent stands for all that each step saw: the changes are told step by step.
+    # The explanation shows the sent object once. Each step adds its own changes to it.
     pieces = [shown.piece("object", request.object), shown.piece("oldObject", request.old_object)]
     # Several orders of policies take the same steps.
     once = {(step.name, step.says, step.text, repr(step.changed)): step for step in steps}

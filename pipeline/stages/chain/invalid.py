@@ -11,7 +11,7 @@ from ..mutating.changes import changes
 from ..mutating.taken import Doubt
 from ..mutating.verdicts import touch
 from ..mutating.walk import Met
-from .answer import VALIDATION, Answer
+from .answer import VALIDATION, Answer, unknown
 from .validation.checked import every_error
 from .validation.rule import Refused, Written
 
@@ -53,7 +53,7 @@ def _rank(item: str) -> int:
 
 
 def _doubtful(doubts: Sequence[Doubt]) -> Answer:
-    return Answer("unknown", step=VALIDATION, why="; ".join(map(str, doubts[:3])))
+    return unknown(VALIDATION, "; ".join(map(str, doubts[:3])))
 
 
 def _items(message: str) -> list[str]:

@@ -9,13 +9,13 @@ from typing import Any
 
 from queries.reach import Answer as Reached
 
-from ...history.event import BodyKind, Event, decode_json
+from ...history.event import Event
 from ...history.fitness import UNFIT
 from ...history.json_values import json_equal
 from ...history.outcome import reach_of_event
 from ...matching import Target
 from ...request import AdmissionRequest, Evidence, Grade, Known, Object, Operation, Unknown
-from ..mutating.afterwards import errors_of_schema, of_fields, prepared
+from ..mutating.afterwards import errors_of_schema, of_fields
 from ..mutating.chain import Chain
 from ..mutating.changes import changes
 from ..mutating.invocation import Outcome, Ran
@@ -50,9 +50,9 @@ from .answer import (
     unknown,
 )
 from .entered import as_entered
+from .final import final_request, stored_object
 from .invalid import as_refused, refused_again, refused_by
-from .onto import count_generation, onto, part_labels
-from .plugins import again, is_pod, limits, quota, with_class, with_tokens
+from .plugins import again, is_pod, limits, quota
 from .policies import ValidatingPolicies
 from .rules import ChainRules
 from .validation.checked import checked
@@ -111,12 +111,12 @@ class ChainJudge:
     def _under(self, met: Met, chain: Chain, recorded: Answer) -> Answer:
         assert isinstance(met.request, AdmissionRequest)
         if not self._has_given(chain, Target.of(met.request)):
-            return self._as_before(met, recorded, chain)
+            return self._as_before(met, recorded)
         request = as_entered(met, chain.set.given.over(met.world))
         between, without = recorded_between(met, request.object)
         outcomes = outcomes_of(chain, request, met.world, met.authorize, between)
         if not self._is_asked(outcomes):
-            return self._as_before(met, recorded, chain)
+            return self._as_before(met, recorded)
         before = self._outcome_before(met, request, between)
         if isinstance(before, Unknown):
             return unknown(MUTATING, before.reason)
@@ -181,7 +181,7 @@ class ChainJudge:
         if json_equal(before, after):
             if recorded.step.startswith(MUTATING):
                 return unknown(MUTATING, "what comes after the refused mutation is not recorded")
-            return self._as_before(met, recorded, chain)
+            return self._as_before(met, recorded)
         if _is_stale(recorded) or recorded.decision == "unknown":
             return recorded
         if recorded.step.partition(":")[0] in _UNREPLAYED:
@@ -196,7 +196,7 @@ class ChainJudge:
         if (refused := self._validation(met, before, settled, recorded)) is not None:
             return refused
         self.notice(Step(VALIDATION, "admit", "it takes the changed fields"))
-        final = self._final(met, before, settled, recorded)
+        final = final_request(met, before, settled)
         if (refused := limits(request, before, _value(final), world)) is not None:
             return refused
         if recorded.step == LIMIT_RANGE:
@@ -218,10 +218,10 @@ class ChainJudge:
             return doubt
         shown = tuple(each.value for each in islice(changes(stored(before), stored(settled)), _CHANGES_MAX))
         code = recorded.code if recorded.decision == "allow" else 201 if request.operation is Operation.CREATE else 200
-        value = self._stored(met, before, settled) if recorded.decision == "allow" else None
+        value = stored_object(met, before, settled) if recorded.decision == "allow" else None
         return Answer("allow", code, object=value, changed=shown, grade=_grade(final))
 
-    def _as_before(self, met: Met, recorded: Answer, chain: Chain) -> Answer:
+    def _as_before(self, met: Met, recorded: Answer) -> Answer:
         """The answer where mutation leaves the recorded object: given levels and validating policies are asked about it."""
         kind = recorded.step.partition(":")[0]
         came = kind not in _UNREPLAYED or reach_of_event(met.event).at("policies") is Reached.ADMITTED
@@ -282,40 +282,6 @@ class ChainJudge:
         if isinstance(found, Unknown):
             return unknown(VALIDATION, found.reason)
         return Answer("deny", 422, found, VALIDATION, reason="Invalid") if found else None
-
-    def _final(self, met: Met, before: Object, after: Object, recorded: Answer) -> AdmissionRequest:
-        """The request as validating admission sees it."""
-        request = met.request
-        assert isinstance(request, AdmissionRequest)
-        event = met.event
-        if (
-            event.succeeded
-            and event.response_raw is not None
-            and event.response_kind is BodyKind.OBJECT
-            and not isinstance(met.attempt, Unknown)
-        ):
-            base = met.attempt.object
-            if isinstance(base, Known) and base.value is not None:
-                value = onto(before, after, as_json(base.value))
-                value = with_tokens(value) if is_pod(request) else value
-                return dataclasses.replace(met.attempt, object=Known(value, "the recorded object with the changes", base.grade))
-        grade = request.object.grade if isinstance(request.object, Known) else Grade.PARTIAL
-        changed = dataclasses.replace(request, object=Known(after, "the object after mutating policies", grade))
-        return prepared(changed, met.name, event, met.kind)
-
-    def _stored(self, met: Met, before: Object, after: Object) -> Object | None:
-        """The object in the answer, where the recorded answer shows one."""
-        event, request = met.event, met.request
-        assert isinstance(request, AdmissionRequest)
-        if event.response_raw is None or event.response_kind is not BodyKind.OBJECT:
-            return None
-        found: Object = onto(before, after, decode_json(event.response_raw))
-        if is_pod(request):
-            found = with_class(with_tokens(found))
-        count_generation(found, request.old_object)
-        if request.operation is Operation.CREATE:
-            part_labels(found)
-        return found
 
     def _level(self, met: Met, final: AdmissionRequest) -> Answer | None:
         if (final.resource.group, final.resource.resource) != PODS:

@@ -51,7 +51,7 @@ def _of_lists(before: list[Any], after: list[Any], recorded: list[Any]) -> list[
     if None in names:
         if len(before) == len(after) == len(recorded):
             return [onto(*each) for each in zip(before, after, recorded, strict=True)]
-        # What was added at the end of the sent list stands behind what is recorded.
+        # A policy that adds to the end of the sent list adds behind the recorded elements.
         if len(after) > len(before) and all(map(json_equal, before, after)):
             return [*copied(recorded), *copied(after[len(before) :])]
         return list(copied(after))

@@ -14,7 +14,7 @@ from ...cel.library.quantity import add, compare, parse
 from ...history.json_values import copied
 from ...request import AdmissionRequest, Known, Object, Operation, Unknown
 from ...world import World
-from .answer import LIMIT_RANGE, PRIORITY, QUOTA, SERVICE_ACCOUNT, Answer
+from .answer import LIMIT_RANGE, PRIORITY, QUOTA, SERVICE_ACCOUNT, Answer, unknown
 
 _PRIORITY_CLASS: Final = ParamKind("scheduling.k8s.io/v1", "PriorityClass")
 _SERVICE_ACCOUNT: Final = ParamKind("v1", "ServiceAccount")
@@ -87,7 +87,7 @@ def _limited(request: AdmissionRequest, before: Object, after: Object, world: Wo
         return None
     found = world.params(*_of(_LIMIT_RANGE), request.namespace)
     if isinstance(found, Unknown):
-        return Answer("unknown", step=LIMIT_RANGE, why=f"the limit ranges of namespace {request.namespace}: {found.reason}")
+        return unknown(LIMIT_RANGE, f"the limit ranges of namespace {request.namespace}: {found.reason}")
     notes: list[str] = []
     spec = after.get("spec") or {}
     for item in (item for each in found.value for item in (each.get("spec") or {}).get("limits") or ()):
@@ -144,7 +144,7 @@ def _account(request: AdmissionRequest, before: Object, after: Object, world: Wo
         return None
     found = world.param(*_of(_SERVICE_ACCOUNT), request.namespace, name)
     if isinstance(found, Unknown):
-        return Answer("unknown", step=SERVICE_ACCOUNT, why=f"whether service account {name} existed: {found.reason}")
+        return unknown(SERVICE_ACCOUNT, f"whether service account {name} existed: {found.reason}")
     if found.value is None:
         text = f'error looking up service account {request.namespace}/{name}: serviceaccount "{name}" not found'
         return _forbidden(request, text, SERVICE_ACCOUNT)
@@ -165,7 +165,7 @@ def _prioritized(request: AdmissionRequest, spec: Object, world: World) -> Answe
     name = spec.get("priorityClassName") or ""
     found = _class_named(name, world) if name else _default_class(world)
     if isinstance(found, Unknown):
-        return Answer("unknown", step=PRIORITY, why=f"the priority class {name or 'that is the default'}: {found.reason}")
+        return unknown(PRIORITY, f"the priority class {name or 'that is the default'}: {found.reason}")
     if name and found is None:
         return _forbidden(request, f"no PriorityClass with name {name} was found", PRIORITY)
     value = int((found or {}).get("value", 0))
@@ -227,7 +227,7 @@ def limits(request: AdmissionRequest, before: Object, after: Object, world: Worl
         return None
     found = world.params(*_of(_LIMIT_RANGE), request.namespace)
     if isinstance(found, Unknown):
-        return Answer("unknown", step=LIMIT_RANGE, why=f"the limit ranges of namespace {request.namespace}: {found.reason}")
+        return unknown(LIMIT_RANGE, f"the limit ranges of namespace {request.namespace}: {found.reason}")
     for each in found.value:
         # Equal errors are one (apimachinery pkg/util/errors/errors.go, aggregate).
         items = (each.get("spec") or {}).get("limits") or ()
@@ -244,7 +244,7 @@ def quota(request: AdmissionRequest, before: Object, after: Object, world: World
         return None
     found = world.params(*_of(_QUOTA), request.namespace)
     if isinstance(found, Unknown):
-        return Answer("unknown", step=QUOTA, why=f"the quotas of namespace {request.namespace}: {found.reason}")
+        return unknown(QUOTA, f"the quotas of namespace {request.namespace}: {found.reason}")
     for each in found.value:
         used = (each.get("status") or {}).get("used") or {}
         for name, hard in ((each.get("spec") or {}).get("hard") or {}).items():
@@ -257,7 +257,7 @@ def quota(request: AdmissionRequest, before: Object, after: Object, world: World
                 total = add(total, parse(str(amount)), 1)
             if compare(total, parse(str(hard))) > 0:
                 name = (each.get("metadata") or {}).get("name", "")
-                return Answer("unknown", step=QUOTA, why=f"quota {name} may have less left than the changed Pod asks for")
+                return unknown(QUOTA, f"quota {name} may have less left than the changed Pod asks for")
     return None
 
 

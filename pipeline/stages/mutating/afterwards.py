@@ -13,7 +13,7 @@ from typing import Any
 from ...admission.policies.dispatch import CompiledSet, evaluate_request
 from ...admission.policies.messages import denial_message
 from ...authorization import AuthorizeUser
-from ...history.event import BodyKind, Event, decode_json
+from ...history.event import Event, decode_json
 from ...history.fitness import UNFIT
 from ...history.intended import prepared_create, prepared_update
 from ...request import AdmissionRequest, Evidence, Grade, Known, Object, Operation, Unknown
@@ -99,9 +99,8 @@ def _doubts(
 
 def _was_taken(event: Event, before: Object, changed: Object) -> bool:
     """Whether the recorded answer has these very changes, so that every later stage let them pass."""
-    if not event.succeeded or event.response_raw is None or event.response_kind is not BodyKind.OBJECT:
-        return False
-    return has_changes(before, changed, decode_json(event.response_raw))
+    raw = event.written_raw
+    return raw is not None and has_changes(before, changed, decode_json(raw))
 
 
 def of_fields(entered: AdmissionRequest, before: Object, after: Object, kind: KnownKind) -> list[Doubt]:

@@ -14,7 +14,7 @@ import msgspec
 
 from ...admission.policies.dispatch import CompiledSet
 from ...cel.readset import Reads
-from ...history.event import BodyKind, Event, decode_json
+from ...history.event import Event, decode_json
 from ...history.json_values import json_equal
 from ...request import Evidence, Known, Object, Operation, Unknown
 from ...runs.verdict import Row
@@ -90,7 +90,7 @@ class AlikeCreates:
 
 
 def _tells_apart(policies: Iterable[CompiledSet], mutations: Iterable[CompiledMutation]) -> bool:
-    """Whether some policy may tell objects apart that differ only in what is their own."""
+    """Whether some policy may read a field that is an object's own, such as its name or its owners."""
     for each in (entry for one in policies for entry in one.entries):
         if any(matcher.has_resource_names for matcher in each.matchers):
             return True
@@ -125,9 +125,8 @@ def _key(met: Met) -> Hashable | None:
     found = request.object
     if request.operation is not Operation.CREATE or request.subresource or not isinstance(found, Known) or found.value is None:
         return None
-    is_whole = event.succeeded and event.response_raw is not None and event.response_kind is BodyKind.OBJECT
     is_redacted = event.is_redacted or found.is_redacted or "redacted" in event.flags
-    if not is_whole or is_redacted or kind.custom is not None or len(met.chains) != 1:
+    if event.written_raw is None or is_redacted or kind.custom is not None or len(met.chains) != 1:
         return None
     notes = {name: text for name, text in event.annotations.items() if not name.startswith(_NOT_READ)}
     metadata = found.value.get("metadata")

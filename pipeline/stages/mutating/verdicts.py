@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from ...admission.policies.model import FailurePolicy
-from ...history.event import BodyKind, Event, decode_json
+from ...history.event import Event, decode_json
 from ...request import Evidence, Grade, Known, Object, Unknown, worst
 from ...runs.verdict import INSUFFICIENT, Flip, Row
 from .afterwards import Later
@@ -311,8 +311,8 @@ _REFUSING = re.compile(r"^policy '([^']*)' with binding '")
 def recorded_of(event: Event, given: Collection[str] | None = None) -> Recorded:
     """What the log says of a request at this stage. `given` are the names of given policies; None: they replace all others."""
     response: Object | None = None
-    if event.succeeded and event.response_raw is not None and event.response_kind is BodyKind.OBJECT:
-        response = decode_json(event.response_raw)
+    if (raw := event.written_raw) is not None:
+        response = decode_json(raw)
     refused = is_refusal(event)
     named = _REFUSING.match(event.message)
     is_replaced = given is None or named is None or named[1] in given

@@ -53,12 +53,14 @@ class Judge:
 
     def rulings(self, event: Event, attempt: Attempt) -> Sequence[Ruling]:
         """The rulings on one request, one per mode."""
+        return self._of(event, attempt, reached(event, attempt, event.cluster in self._annotated))
+
+    def _of(self, event: Event, attempt: Attempt, came: bool | Unknown) -> Sequence[Ruling]:
         subject = Subject.of(event)
         resolved = self.resolved(subject)
         modes = Modes(None if isinstance(resolved, Unknown) else resolved, event.namespace, subject.is_pod)
         if why := ignored_by(event):
             return modes.all("nomatch", why)
-        came = reached(event, attempt, event.cluster in self._annotated)
         if isinstance(came, Unknown):
             return modes.all("unknown", came.reason)
         if not came:
@@ -84,12 +86,7 @@ class Judge:
 
     def of_object(self, event: Event, request: AdmissionRequest) -> Sequence[Ruling]:
         """The rulings on a request that comes to the plugin with another object than the recorded one."""
-        subject = Subject.of(event)
-        resolved = self.resolved(subject)
-        modes = Modes(None if isinstance(resolved, Unknown) else resolved, event.namespace, subject.is_pod)
-        if why := ignored_by(event):
-            return modes.all("nomatch", why)
-        return self._decided(subject, resolved, modes, lambda: self._reader.read(event, Attempt([request], None)))
+        return self._of(event, Attempt([request], None), came=True)
 
     def metadata(self, event: Event, attempt: Attempt) -> Mapping[str, Any]:
         """The metadata of the object in a request; empty where it is not known."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
-from ....history.event import BodyKind, Event, decode_json
+from ....history.event import Event, decode_json
 from ..props import Props
 from ..writing import ObjectKind, UndecodableError, decode
 from .applying import Applied, Path, removed_between
@@ -108,9 +108,9 @@ class Possible:
 
 def answered(event: Event) -> dict[str, Any] | None:
     """The object that the answer to a successful write shows."""
-    if not event.succeeded or event.response_raw is None or event.response_kind is not BodyKind.OBJECT:
+    if (raw := event.written_raw) is None:
         return None
-    value = decode_json(event.response_raw)
+    value = decode_json(raw)
     return value if isinstance(value, dict) else None
 
 

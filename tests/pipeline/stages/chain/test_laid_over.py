@@ -1,4 +1,4 @@
-"""A folder is laid over what was in force: bindings of recorded policies, edited policies, and webhooks behind a changed object."""
+"""A folder beside the policies in force: bindings of recorded policies, edited policies, and webhooks behind a changed object."""
 
 from __future__ import annotations
 
