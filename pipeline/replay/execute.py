@@ -37,4 +37,4 @@ def _doubts(plan: ReplayPlan, lake: Path, workers: int, executor: Executor | Non
     # Imported late: stages lie above replays.
     from ..stages.first import doubts_of
 
-    return doubts_of(plan.mutating, plan, lake, workers, executor)
+    return doubts_of(plan.mutating, plan, lake, workers, executor, plan.policies)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .verdict import INSUFFICIENT, VERDICT_VALUES, Flip
+from .revision import Revision
+from .verdict import VERDICT_VALUES
 from .verdicts import JUDGED, SETS, Judged, Pass, expanded, in_arrival_order
 
 # Passes that are sorted at a time. More passes are cut into stretches of time with about this many each.
@@ -36,38 +37,35 @@ class Merged:
         self._judged = judged
         self.sets: pa.Array[Any] = pa.concat_arrays(sets)
 
-    def revise(self, whys: Mapping[Pass, str]) -> None:
-        """Make the verdicts on some passes unknown, each for a reason."""
-        if not whys:
+    def revise(self, found: Mapping[Pass, Revision]) -> None:
+        """Give some passes other verdicts, or make those that they have unknown."""
+        if not found:
             return
-        asked = pa.array({place[1] for place in whys}, pa.string())
-        rows: list[Any] = self.verdicts.to_pylist()
-        sets: list[Any] = self.sets.to_pylist()
-        number_of: dict[tuple[int, str], int] = {}
-        verdict_of: dict[tuple[int, str], int] = {}
-
-        def verdict(number: int, why: str) -> int:
-            found = verdict_of.get((number, why))
-            if found is None:
-                found = verdict_of[number, why] = len(rows)
-                rows.append(_unknown(rows[number], why))
-            return found
+        asked = pa.array({place[1] for place in found}, pa.string())
+        members: list[Any] = self.sets.to_pylist()
+        revised = _Revised(self.verdicts.to_pylist(), members)
 
         for at, part in enumerate(self._judged):
             numbers: list[Any] = part["set"].to_pylist()
             hit: list[Any] = pc.indices_nonzero(pc.is_in(part["audit_id"], value_set=asked)).to_pylist()
             for index, row in zip(hit, part.take(pa.array(hit, pa.int64())).to_pylist(), strict=True):
-                why = whys.get((row["cluster"], row["audit_id"], row["ts"], row["pass"]))
-                if why is not None:
-                    key = (numbers[index], why)
-                    if key not in number_of:
-                        number_of[key] = len(sets)
-                        sets.append([verdict(each, why) for each in sets[key[0]]])
-                    numbers[index] = number_of[key]
+                revision = found.get((row["cluster"], row["audit_id"], row["ts"], row["pass"]))
+                if revision is not None:
+                    numbers[index] = revised.set_of(numbers[index], revision)
             place = JUDGED.get_field_index("set")
             self._judged[at] = part.set_column(place, JUDGED.field("set"), pa.array(numbers, pa.int32()))
-        self.verdicts = pa.Table.from_pylist(rows, schema=VERDICT_VALUES)
-        self.sets = pa.array(sets, SETS.field(0).type)
+        self.verdicts = pa.Table.from_pylist(revised.rows, schema=VERDICT_VALUES)
+        self.sets = pa.array(revised.sets, SETS.field(0).type)
+
+    def passes_with(self, wanted: Callable[[Mapping[str, Any]], bool]) -> list[Pass]:
+        """The passes with a verdict that is wanted: a row of VERDICT_VALUES."""
+        numbers = {at for at, row in enumerate(self.verdicts.to_pylist()) if wanted(row)}
+        members: list[Any] = self.sets.to_pylist() if numbers else []
+        sets = [at for at, each in enumerate(members) if not numbers.isdisjoint(each)]
+        chosen = pa.array(sets, pa.int32())
+        found = [part.filter(pc.is_in(part["set"], value_set=chosen)) for part in self._judged if sets]
+        rows = [row for part in found for row in part.select(["cluster", "audit_id", "ts", "pass"]).to_pylist()]
+        return [(row["cluster"], row["audit_id"], row["ts"], row["pass"]) for row in rows]
 
     def passes(self) -> pa.Table:
         """How many passes got each set: columns set, passes."""
@@ -102,11 +100,22 @@ class Merged:
             yield in_arrival_order(pa.concat_tables([JUDGED.empty_table(), *stretch]).combine_chunks())
 
 
-def _unknown(row: dict[str, Any], why: str) -> dict[str, Any]:
-    """A verdict that is not known after all, as a row of VERDICT_VALUES."""
-    said = {"decision": "unknown", "effect": None, "message": None, "reason": None, "code": None, "why": why}
-    flip = str(Flip.UNKNOWN) if row["flip"] is not None else None
-    return row | said | {"evidence": INSUFFICIENT, "audit_annotations": [], "bypasses_actions": False, "flip": flip}
+class _Revised:
+    """The rows and sets of a run, with those that revisions add."""
+
+    def __init__(self, rows: list[dict[str, Any]], sets: list[list[int]]) -> None:
+        self.rows, self.sets = rows, sets
+        self._sets: dict[tuple[int, Revision], int] = {}
+
+    def set_of(self, number: int, revision: Revision) -> int:
+        """The number of the set that takes the place of another one."""
+        key = (number, revision)
+        if key not in self._sets:
+            first = len(self.rows)
+            self.rows += revision.rows([self.rows[each] for each in self.sets[number]])
+            self._sets[key] = len(self.sets)
+            self.sets.append(list(range(first, len(self.rows))))
+        return self._sets[key]
 
 
 def _number(value: Any) -> int:

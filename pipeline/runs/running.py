@@ -25,6 +25,7 @@ from .merge import Merged
 from .parts import counts_of, forget_crews, free, new_crew, read_settled, settled_parts
 from .plan import RunPlan
 from .processes import COLLECTING
+from .revision import Revision
 from .store import RunStore, StoredRun
 from .summarize import summarize
 from .summary import RunSummary
@@ -34,8 +35,8 @@ from .window import lake_digest
 Progress: TypeAlias = Callable[[int, int], None]  # is called with how many requests are done, and how many are planned
 # Makes the missing parts of a run, in its folder of parts; yields how many requests each part settled, those before first.
 MakeParts: TypeAlias = Callable[[LakeReader, Path], Iterator[int]]
-# Passes whose verdicts something else decides, with the reasons. It is asked once the parts are made.
-Doubts: TypeAlias = Callable[[], Mapping[Pass, str]]
+# Passes whose verdicts something else decides. It is asked once the parts are made, and gets what they say.
+Doubts: TypeAlias = Callable[[Merged], Mapping[Pass, Revision]]
 
 
 def make_run(
@@ -50,7 +51,7 @@ def make_run(
     """Make the run of a plan over the lake that it was made for, or return its summary if it is complete.
 
     It reads the files that the plan was made over: events that arrived since belong to a later run. Raises LakeError if those
-    files are gone and the lake's content has changed. The passes of `doubts` are unknown in it, whatever the parts say.
+    files are gone and the lake's content has changed. The passes of `doubts` get their verdicts, whatever the parts say.
     """
     run = RunStore(lake).run(plan.run_id)
     with run.owned():
@@ -68,7 +69,7 @@ def make_run(
                 done += settled
                 if progress is not None and settled > 0:
                     progress(done, plan.requests)
-            summary = _merge(plan, run, reader, doubts() if doubts is not None else {})
+            summary = _merge(plan, run, reader, doubts)
             run.finish(summary)
         return summary
 
@@ -170,7 +171,7 @@ def _keep_those_of(parts: Path, cut: object) -> None:
         file.write_text(digest, encoding="ascii")
 
 
-def _merge(plan: RunPlan, run: StoredRun, reader: LakeReader, doubts: Mapping[Pass, str]) -> RunSummary:
+def _merge(plan: RunPlan, run: StoredRun, reader: LakeReader, doubts: Doubts | None) -> RunSummary:
     """Put the parts together in the order in which the requests arrived."""
     evaluated, not_evaluated = 0, Counter[str]()
     settled = settled_parts(run.parts)
@@ -181,7 +182,7 @@ def _merge(plan: RunPlan, run: StoredRun, reader: LakeReader, doubts: Mapping[Pa
         evaluated += counts.evaluated
         not_evaluated.update(counts.not_evaluated)
     merged = Merged([read_settled(part) for part in settled])
-    merged.revise(doubts)
+    merged.revise(doubts(merged) if doubts is not None else {})
     with VerdictFile(run.unfinished) as whole:
         for table in merged.tables(run.run_id):
             whole.write(table)

@@ -1,36 +1,30 @@
 """What mutating policies of the same folder do to the requests that another stage judges: they come first.
 
-The verdict on an object that they change would be about another object, so it is unknown until stages are replayed one after the
-other. Where they change nothing, it stands.
+The verdict on an object that they change would be about another object, so the rules of the stage are asked about what is left of
+it. Where nothing is known of that, the verdict is unknown. Where they change nothing, it stands.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-
-import pyarrow.parquet as pq
-
-from queries import open_lake
+from typing import Any
 
 from ..admission.policies.decode import is_mutating
+from ..admission.policies.model import PolicySet
 from ..manifests.documents import Document
 from ..matching import Target
 from ..runs.executors import Executor
-from ..runs.kinds import RunKind
 from ..runs.plan import RunPlan
+from ..runs.revision import Replaced, Revision, Withdrawn
 from ..runs.running import Doubts
-from ..runs.store import RunStore
 from ..runs.verdicts import Pass
 from .mutating.chain import Chain
 from .mutating.decode import rules_of
-from .mutating.stage import Mutating
-from .mutating.verdicts import STAGE
-from .stage import Asked
 
-FIRST = "mutating policies given with it change the object first, and stages are not replayed one after the other"
-_COLUMNS = ["cluster", "audit_id", "ts", "pass", "policy", "decision", "effect", "why"]
+FIRST = "mutating policies given with it change the object first, and this rule is not asked about what is left of it"
 
 
 def concerned_by(documents: Sequence[Document], version: tuple[int, int]) -> Callable[[Target], bool]:
@@ -40,32 +34,43 @@ def concerned_by(documents: Sequence[Document], version: tuple[int, int]) -> Cal
 
 
 def doubts_of(
-    documents: Sequence[Document], plan: RunPlan, lake: Path, workers: int, executor: Executor | None = None
+    documents: Sequence[Document],
+    plan: RunPlan,
+    lake: Path,
+    workers: int,
+    executor: Executor | None = None,
+    policies: PolicySet | None = None,
 ) -> Doubts | None:
-    """The passes of a plan that the mutating policies among some manifests decide on; None without such policies."""
+    """The passes of a plan that the mutating policies among some manifests decide on; None without such policies.
+
+    `policies` are the validating ones, where the manifests do not hold them.
+    """
     if not any(is_mutating(each.value) for each in documents):
         return None
-    return lambda: _doubts(documents, plan, lake, workers, executor)
+    return lambda merged: _doubts(documents, plan, lake, workers, executor, policies)
 
 
 def _doubts(
-    documents: Sequence[Document], plan: RunPlan, lake: Path, workers: int, executor: Executor | None
-) -> Mapping[Pass, str]:
-    stage = Mutating()
-    with closing(open_lake(lake, files=plan.files)) as reader:
-        own = stage.plan(reader, stage.read(documents), Asked(plan.window, plan.kubernetes_version))
-    stage.run(own, lake, workers, kind=RunKind.TRIAL, executor=executor)
-    rows = pq.read_table(RunStore(lake).run(own.run_id).verdicts, columns=_COLUMNS, filters=[("policy", "=", STAGE)])
-    found = {}
-    for row in rows.to_pylist():
-        if why := _why(row["decision"], row["effect"], row["why"] or ""):
-            found[row["cluster"], row["audit_id"], row["ts"], row["pass"]] = why
-    return found
+    documents: Sequence[Document],
+    plan: RunPlan,
+    lake: Path,
+    workers: int,
+    executor: Executor | None,
+    policies: PolicySet | None,
+) -> Mapping[Pass, Revision]:
+    # Imported late: the chain asks the stages that ask for this.
+    from .chain.behind import left_of
+    from .chain.rules import chain_rules
+
+    rules = chain_rules(documents)
+    if policies is not None:
+        rules = replace(rules, mutating=replace(rules.mutating, later=policies))
+    found = left_of(rules, plan, lake, workers, executor)
+    return {place: _revised(rows, plan.stage) for place, rows in found.items()}
 
 
-def _why(decision: str, effect: str | None, why: str) -> str:
-    if decision == "changed":
-        return FIRST
-    if effect == "deny":
-        return "mutating policies given with it refuse the request first"
-    return f"mutating policies given with it come first, and what they do is unknown: {why}" if decision == "unknown" else ""
+def _revised(rows: Sequence[Mapping[str, Any]], stage: str) -> Revision:
+    """The verdicts of a stage on one pass, whose first row is that of the request as a whole."""
+    own = [row for row in rows[1:] if row["stage"] == stage]
+    lost = json.loads(rows[0]["detail"] or "{}").get("lost", "")
+    return Replaced.by(own) if own and not lost else Withdrawn(lost or FIRST)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from queries import LakeReader
 
@@ -28,8 +28,12 @@ def judging_of(
     window: Window,
     version: tuple[int, int],
     others: Mapping[str, OtherAuthorizers] | None = None,
+    only: Collection[str] = (),
 ) -> tuple[Walk, ChainJudge]:
-    """The walk over the writes of a window, and the judge of each. It leaves tables in the connection of the reader."""
+    """The walk over the writes of a window, and the judge of each. It leaves tables in the connection of the reader.
+
+    `only` are the audit IDs of the requests; empty: all.
+    """
     params = [each.param_kind for each in rules.mutating.later.policies if each.param_kind is not None]
     walk = Walk(
         reader,
@@ -41,6 +45,7 @@ def judging_of(
         reads_unreached=True,
         over=rules.mutating,
         further=(*KINDS, *behind.KINDS, *params),
+        only=only,
     )
     levels = _levels(reader, rules, walk.history, window, version[1])
     policies = ValidatingPolicies(rules.mutating.later, walk.validating, walk.met_by, version)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, Final, Literal, TypeAlias
 
 from queries.reach import Answer as Reached
 
@@ -59,6 +59,10 @@ from .validation.checked import checked
 from .validation.rule import Written
 from .webhooks import WebhooksBehind
 
+# What given mutating policies leave of a request: that which validating admission gets. AS_IT_WAS: they do not change it. None:
+# it does not get there, or this is not known.
+AS_IT_WAS: Final = "as it was"
+Left: TypeAlias = AdmissionRequest | Literal["as it was"] | None
 # Refusals of these come before any mutating policy.
 _FIRST = frozenset({AUTHORIZATION, DECODING, NAMESPACE, APPLY, PRIORITY, SERVICE_ACCOUNT})
 # What these would say of a changed object is not replayed.
@@ -79,12 +83,14 @@ class ChainJudge:
     ) -> None:
         """`before` gives the mutating policies that were in force at a moment; `levels` judges by the given levels.
 
-        `notice` gets each step that lets a request pass, or changes it.
+        `notice` gets each step that lets a request pass, or changes it. `left` gets what given mutating policies leave of one.
         """
         self.notice: Callable[[Step], None] = lambda step: None
+        self.left: Callable[[Left, Answer], None] = lambda left, answer: None
+        self._left: Left = None
         self._rules = rules
         self._given = {each.name for each in rules.mutating.policies} | {each.policy_name for each in rules.mutating.bindings}
-        self._levels, self._validating, self._webhooks = levels, validating, webhooks
+        self.levels, self._validating, self._webhooks = levels, validating, webhooks
         self._before = before
 
     def __call__(self, met: Met) -> tuple[Answer, Answer]:
@@ -97,7 +103,7 @@ class ChainJudge:
         if ended or recorded.step.partition(":")[0] in _FIRST or _was_missing(met.event, recorded):
             return recorded
         if isinstance(met.chains, Unknown):
-            return unknown(MUTATING, met.chains.reason)
+            return self._unknown(met.chains.reason)
         if isinstance(met.request, Unknown):
             return self._without_object(met, recorded)
         found = [self._under(met, chain, recorded) for chain in met.chains]
@@ -106,7 +112,13 @@ class ChainJudge:
     def _without_object(self, met: Met, recorded: Answer) -> Answer:
         """The answer where the request is not known: the recorded one, if no given rule is for it."""
         assert isinstance(met.request, Unknown)
-        return unknown(MUTATING, met.request.reason) if self._may_ask(met) else recorded
+        return self._unknown(met.request.reason) if self._may_ask(met) else recorded
+
+    def _unknown(self, why: str) -> Answer:
+        """The answer where it is not known what given mutating policies leave."""
+        answer = unknown(MUTATING, why)
+        self.left(None, answer)
+        return answer
 
     def _under(self, met: Met, chain: Chain, recorded: Answer) -> Answer:
         assert isinstance(met.request, AdmissionRequest)
@@ -119,9 +131,15 @@ class ChainJudge:
             return self._as_before(met, recorded)
         before = self._outcome_before(met, request, between)
         if isinstance(before, Unknown):
-            return unknown(MUTATING, before.reason)
+            return self._unknown(before.reason)
         self._tell_mutations(outcomes.first)
-        return _agreed([self._of_outcome(met, chain, each, before, without, recorded) for each in outcomes.distinct])
+        return _agreed([self._told(met, chain, each, before, without, recorded) for each in outcomes.distinct])
+
+    def _told(self, met: Met, *of: Any) -> Answer:
+        self._left = None
+        answer = self._of_outcome(met, *of)
+        self.left(self._left, answer)
+        return answer
 
     def _tell_mutations(self, outcome: Outcome) -> None:
         for each in outcome.invocations:
@@ -133,7 +151,11 @@ class ChainJudge:
     def concerns(self, chains: Sequence[Chain], target: Target) -> bool:
         """Whether a given rule may be for requests with a target."""
         is_of_level = bool(self._rules.levels) and (target.resource.group, target.resource.resource) == PODS
-        return is_of_level or self._validating.concern(target) or any(self._has_given(chain, target) for chain in chains)
+        return is_of_level or self._validating.concern(target) or self.may_change(chains, target)
+
+    def may_change(self, chains: Sequence[Chain], target: Target) -> bool:
+        """Whether a given mutating policy may be for requests with a target."""
+        return any(self._has_given(chain, target) for chain in chains)
 
     def _has_given(self, chain: Chain, target: Target) -> bool:
         return any(each.entry.policy.policy.name in self._given for each in chain.set.candidates(target))
@@ -181,6 +203,7 @@ class ChainJudge:
         if json_equal(before, after):
             if recorded.step.startswith(MUTATING):
                 return unknown(MUTATING, "what comes after the refused mutation is not recorded")
+            self._left = AS_IT_WAS
             return self._as_before(met, recorded)
         if _is_stale(recorded) or recorded.decision == "unknown":
             return recorded
@@ -196,7 +219,7 @@ class ChainJudge:
         if (refused := self._validation(met, before, settled, recorded)) is not None:
             return refused
         self.notice(Step(VALIDATION, "admit", "it takes the changed fields"))
-        final = final_request(met, before, settled)
+        final = self._left = final_request(met, before, settled)
         if (refused := limits(request, before, _value(final), world)) is not None:
             return refused
         if recorded.step == LIMIT_RANGE:
@@ -286,7 +309,7 @@ class ChainJudge:
     def _level(self, met: Met, final: AdmissionRequest) -> Answer | None:
         if (final.resource.group, final.resource.resource) != PODS:
             return None
-        enforce = next(iter(self._levels.of_object(met.event, final)), None)
+        enforce = next(iter(self.levels.of_object(met.event, final)), None)
         if enforce is None or enforce.mode is not Mode.ENFORCE:
             return None
         if enforce.decision == "unknown":

@@ -26,7 +26,7 @@ from .rules import ChainRules, chain_rules
 from .sql import statement
 
 # A part with fewer requests is not worth its reading of their history.
-_REQUESTS_MIN = 500
+REQUESTS_MIN = 500
 
 
 class ChainStage(GroupedStage[ChainRules]):
@@ -92,7 +92,7 @@ class _Writes(Judging):
 
     def stretches(self) -> Sequence[Window]:
         """See Judging."""
-        return stretches(self._reader, self._walk.window, self._plan.parts(self._walk.requests, _REQUESTS_MIN))
+        return stretches(self._reader, self._walk.window, self._plan.parts(self._walk.requests, REQUESTS_MIN))
 
     def records(self, stretch: Window) -> Iterator[JudgedPass]:
         """See Judging."""

@@ -29,6 +29,7 @@ from .plugins_after import of_pod_security, of_policies
 from .taken import METADATA, UNCHECKED, Doubt, annotation_doubts, doubts, pod_doubts, rule_of
 from .walk import Met
 
+IN_DOUBT = "whether the mutated object is admitted: "
 _DOUBTS_SHOWN = 3
 
 
@@ -54,7 +55,7 @@ class Later:
         """Why the outcome is in doubt; empty if it is not."""
         shown = "; ".join(map(str, self.doubts[:_DOUBTS_SHOWN]))
         more = f"; and {len(self.doubts) - _DOUBTS_SHOWN:,} more fields" if len(self.doubts) > _DOUBTS_SHOWN else ""
-        return f"whether the mutated object is admitted: {shown}{more}" if shown else ""
+        return f"{IN_DOUBT}{shown}{more}" if shown else ""
 
 
 def judge_later(entered: AdmissionRequest, met: Met, changed: Object, policies: CompiledSet, world: World, minor: int) -> Later:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from queries import LakeReader
@@ -19,7 +20,9 @@ from ...given import is_namespace, meaning_of
 from ...manifests.documents import Document
 from ...replay.authorizers import other_authorizers
 from ...request import AdmissionRequest, Known, Unknown
+from ...runs.executors import Executor
 from ...runs.plan import PlannedRule, plain
+from ...runs.running import Doubts
 from ...runs.verdicts import JudgedPass
 from ...runs.window import Window, stretches
 from ..grouped import GroupedPlan, GroupedStage, Judging
@@ -29,6 +32,7 @@ from .afterwards import Later, judge_later
 from .chain import Chain
 from .compiled import too_new_expressions
 from .creates import AlikeCreates, Judged
+from .decided import doubts_of
 from .decode import BINDING, POLICY, rules_of
 from .kinds import DEFINITION
 from .model import MutatingRules
@@ -41,7 +45,7 @@ from .webhooks_between import as_stored, recorded_between
 # A part with fewer requests is not worth its reading of their history.
 _REQUESTS_MIN = 500
 # Kept runs of versions that took every mutation for admitted are not read again.
-_JUDGED = "with what comes after mutation"
+_JUDGED = "with the whole of admission behind it"
 
 
 class Mutating(GroupedStage[MutatingRules]):
@@ -96,6 +100,10 @@ class Mutating(GroupedStage[MutatingRules]):
     def others(self, reader: LakeReader, asked: Asked) -> tuple[tuple[str, OtherAuthorizers], ...]:
         """See GroupedStage."""
         return other_authorizers(reader, asked.window, asked.other_authorizers)
+
+    def doubts(self, plan: GroupedPlan[MutatingRules], lake: Path, workers: int, executor: Executor | None) -> Doubts | None:
+        """See PlannedStage: requests whose mutated object a later stage might refuse."""
+        return doubts_of(plan, lake, workers, executor)
 
     def judging(self, reader: LakeReader, plan: GroupedPlan[MutatingRules]) -> Judging:
         """See GroupedStage."""

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
+import pyarrow as pa
+
 from queries import LakeReader
 from queries.reach import Answer
 
@@ -128,11 +130,12 @@ class Walk:
         reads_unreached: bool = False,
         over: MutatingRules | None = None,
         further: Collection[ParamKind] = (),
+        only: Collection[str] = (),
     ) -> None:
         """Without `chains` requests meet the policies that the log shows in force, with those of `over` laid over them.
 
         `reads_all`: judge also requests that no policy is for, and `reads_unreached` those that ended before. `further` are kinds
-        that the judge looks up.
+        that the judge looks up. `only` are the audit IDs of the requests; empty: all.
         """
         self._reader = reader
         self._reads_all, self._reads_unreached = reads_all, reads_unreached
@@ -163,7 +166,11 @@ class Walk:
         self.chains: Chains[Chain] = chains
         self._worlds = Worlds(history)
         self._rbac = RecordedRbac(history, others)
-        every = Requests.of(reader, f"FROM ({ADMISSION}) WHERE operation <> 'DELETE'", window)
+        found = f"FROM ({ADMISSION}) WHERE operation <> 'DELETE'"
+        if only:
+            reader.put_table("only_these", pa.table({"audit_id": pa.array(sorted(only), pa.string())}))
+            found += " AND audit_id IN (SELECT audit_id FROM only_these)"
+        every = Requests.of(reader, found, window)
         self._requests = every if reads_all else every.only(self._is_met)
         self.excluded = every.excluded(self._requests, "no mutating policy is for this resource and operation")
 

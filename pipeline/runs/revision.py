@@ -1,0 +1,56 @@
+"""Verdicts on a pass of a request that take the place of those that a stage found by itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from .verdict import INSUFFICIENT, VERDICT_VALUES, Flip
+
+
+class Revision(Protocol):
+    """Revisions that are equal make equal rows of equal ones."""
+
+    def rows(self, own: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+        """What takes the place of rows of VERDICT_VALUES."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """The verdicts are not known after all."""
+
+    why: str
+
+    def rows(self, own: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+        """See Revision."""
+        said: dict[str, Any] = {
+            "decision": "unknown",
+            "effect": None,
+            "message": None,
+            "reason": None,
+            "code": None,
+            "why": self.why,
+        }
+        said |= {"evidence": INSUFFICIENT, "audit_annotations": [], "bypasses_actions": False}
+        return [row | said | {"flip": str(Flip.UNKNOWN) if row["flip"] is not None else None} for row in own]
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """Other verdicts stand in for them. `texts` are rows of VERDICT_VALUES as JSON."""
+
+    texts: tuple[str, ...]
+
+    @classmethod
+    def by(cls, rows: Sequence[Mapping[str, Any]]) -> Replaced:
+        """By these rows, which may have more columns."""
+        return cls(tuple(json.dumps({name: row[name] for name in VERDICT_VALUES.names}) for row in rows))
+
+    def rows(self, own: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+        """See Revision."""
+        found = [json.loads(text) for text in self.texts]
+        # An Arrow map takes pairs.
+        return [row | {"audit_annotations": [tuple(pair) for pair in row["audit_annotations"]]} for row in found]

@@ -1,0 +1,77 @@
+"""What single stages say of objects that mutating policies of the same folder change, against the answers of a real server.
+
+`../shared/data/chain-a`: see test_chain_answers.py. A row is wrong where the server let a request pass that the rule refuses, or
+named the rule as the one that refuses, and the row says that it admits. Where the order of policies decides, nothing is compared.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from api.cli import run
+from tests.conformance.test_chain_truth import chain_lake
+from tests.recorded_files import rows_of
+
+pytestmark = pytest.mark.conformance
+__all__ = ["chain_lake"]
+
+SETS = ("03-team-pair", "05-registry", "08-frozen", "15-level")
+# Of later stages, whose refusal of a changed object is the mutation's own.
+_OF_CHANGE = ("validation", "limit-range", "priority", "service-account")
+
+
+def _refuses(row: Mapping[str, Any]) -> bool:
+    enforced = row["bypasses_actions"] or "Deny" in row["actions"] or row["binding"] is None
+    return row["effect"] == "deny" and enforced
+
+
+def _of_rules(rows: list[Mapping[str, Any]], truth: Mapping[str, Any]) -> str:
+    """How the rows of one policy, or of one level, on one request stand to the server's answer."""
+    if any(_refuses(row) for row in rows):
+        return "right" if truth["decision"] == "deny" else "refuses what was let pass"
+    names = {f"validating-policy:{row['policy']}" for row in rows} | {row["stage"] for row in rows}
+    if truth.get("decidedBy") not in names:
+        return "right"
+    return "unknown" if any(row["decision"] == "unknown" for row in rows) else "admits what it refused"
+
+
+def _of_mutation(row: Mapping[str, Any], truth: Mapping[str, Any]) -> str:
+    """The same of the row of a request as a whole."""
+    later = "later" in json.loads(row["detail"] or "{}")
+    if row["decision"] == "unknown":
+        return "unknown"
+    if later or row["effect"] == "deny":
+        return "right" if truth["decision"] == "deny" else "refuses what was let pass"
+    is_by_mutation = truth.get("decidedBy") in _OF_CHANGE and row["flip"] is not None
+    return "admits what it made invalid" if is_by_mutation else "right"
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_stages_judge_what_mutation_leaves(shared: Path, chain_lake: Path, tmp_path: Path, name: str) -> None:
+    source, out = shared / "data" / "chain-a", tmp_path / "rows.parquet"
+    words = ["-q", "--lake", str(chain_lake), "replay", "-f", str(source / "sets" / name), "--kubernetes-version", "1.36"]
+    assert run([*words, "--export", str(out)]) == 0
+    truth = {each["auditID"]: each for each in rows_of(source / "truth.jsonl.zst") if each["set"] == name}
+    by_rule: dict[tuple[str, str, str], list[Any]] = {}
+    for row in pq.read_table(out).to_pylist():
+        told = truth.get(row["audit_id"])
+        if told is not None and not told.get("orderDependent") and row["policy"] is not None:
+            rule = "" if row["stage"] == "pod-security" else row["policy"]
+            by_rule.setdefault((row["audit_id"], row["stage"], rule), []).append(row)
+    found: Counter[str] = Counter()
+    for (audit_id, stage, rule), rows in by_rule.items():
+        if stage != "mutating":
+            found[f"{stage}: {_of_rules(rows, truth[audit_id])}"] += 1
+        elif rule == "mutating":
+            found[f"{stage}: {_of_mutation(rows[0], truth[audit_id])}"] += 1
+    wrong = {what: count for what, count in found.items() if not what.endswith((": right", ": unknown"))}
+    assert not wrong
+    # Unknown are refusals before mutation, and applies whose fields the log does not show.
+    assert found["mutating: right"] > found["mutating: unknown"]
