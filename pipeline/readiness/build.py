@@ -36,6 +36,7 @@ from .model import Fidelity, PolicyReadiness
 from .report import EvidenceRow, PolicySource, RecordedPolicy, Report
 from .rules import ReadinessRules
 from .sql import statement
+from .verdict import objected
 
 OPEN_LOOP = "each request is judged against the history that really happened, not against one in which earlier requests were denied"
 
@@ -93,9 +94,12 @@ def build_report(
         keep_changes(connection, plan)
         policies, removed = with_changes(connection, policies, base, plan, rules)
     policies = with_gaps(connection, policies, plan.policies, judges.history if judges else None)
+    stage = stage_of(plan.stage)
+    objections = stage.readiness.objections(reader, RunStore(lake).run(summary.run_id).verdicts, plan.policies)
+    policies = tuple(objected(entry, objections) for entry in policies)
     recorded = tuple(RecordedPolicy(**row) for row in rows_about(reader, "recorded", statement("recorded")))
     judged = Judged(policies, recorded, tuple(_sources(plan.policies)), removed)
-    about = About.of(stage_of(plan.stage), plan)
+    about = About.of(stage, plan)
     return whole_report(reader, lake, about, summary, rules, judged, extent, is_change=base is not None)
 
 

@@ -15,7 +15,7 @@ from ingest.counted import counted
 from queries import LakeReader
 
 from ..runs import RunStore, RunSummary
-from ..stages.readiness import Agreed, Objection, Remedy, RemedyPart
+from ..stages.readiness import Agreed, Remedy, RemedyPart
 from ..stages.stage import Stage
 from .against import Base, keep_before, keep_changes, with_changes
 from .assess import assess, judge_units
@@ -27,7 +27,7 @@ from .gaps import with_unknown_reasons
 from .model import Fidelity, PolicyReadiness, ResourceAgreement, Status
 from .report import PolicySource, Report
 from .rules import ReadinessRules
-from .verdict import with_exemptions, with_objections
+from .verdict import objected, with_exemptions
 
 _ADVICE_SHOWN = 5
 
@@ -95,16 +95,10 @@ def stage_report(
         entries = tuple(_with_remedy(entry, tried, rules) for entry in entries)
     entries = with_unknown_reasons(entries)
     objections = stage.readiness.objections(reader, Path(verdicts), given)
-    entries = tuple(_with_objections(entry, objections) for entry in entries)
+    entries = tuple(objected(entry, objections) for entry in entries)
     judged = Judged(entries, sources=tuple(map(_source, places)), removed=removed)
     report = whole_report(reader, lake, about, summary, rules, judged, extent_of(reader), is_change=base is not None)
     return replace(report, over_time=tuple(stage.readiness.over_time(reader, Path(verdicts), about.window, given)))
-
-
-def _with_objections(entry: PolicyReadiness, objections: Sequence[Objection]) -> PolicyReadiness:
-    own = [each for each in objections if (each.policy, each.binding) == (entry.policy, entry.binding)]
-    told = [[each.text for each in own if each.decides is decides] for decides in (True, False)]
-    return with_objections(entry, *told) if own else entry
 
 
 def _source(place: tuple[str, str]) -> PolicySource:

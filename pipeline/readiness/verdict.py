@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ingest.counted import counted
 
+from ..stages.readiness import Objection
 from .change import Change, FateCount
 from .exempting.measures import Exemption, LaterTrial
 from .model import CriticalKind, Denials, Exposure, FailedExpression, Fidelity, Latent, PolicyReadiness, Status
@@ -62,11 +63,15 @@ def decide_again(entry: PolicyReadiness, rules: ReadinessRules) -> tuple[Status,
     return (Status.NOT_READY, (*entry.objections, *reasons)) if entry.objections else (status, reasons)
 
 
-def with_objections(entry: PolicyReadiness, deciding: Sequence[str], remarks: Sequence[str]) -> PolicyReadiness:
+def objected(entry: PolicyReadiness, objections: Sequence[Objection]) -> PolicyReadiness:
     """The verdict with what its stage says against it apart from denials.
 
     Against a version before, the verdict is on the change. There an objection decides only if the base has no such policy.
     """
+    own = [each for each in objections if (each.policy, each.binding) == (entry.policy, entry.binding)]
+    if not own:
+        return entry
+    deciding, remarks = ([each.text for each in own if each.decides is decides] for decides in (True, False))
     is_new = entry.change is None or entry.change.base is None
     if not deciding or not is_new:
         return replace(entry, reasons=(*entry.reasons, *deciding, *remarks))

@@ -40,17 +40,33 @@ class Withdrawn:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """Other verdicts stand in for them. `texts` are rows of VERDICT_VALUES as JSON."""
+    """Other verdicts stand in for them. `texts` are rows of VERDICT_VALUES as JSON; `by` names whose doing it is.
+
+    The detail of a row whose effect differs has `first`: the effect that it takes the place of, and `by`.
+    """
 
     texts: tuple[str, ...]
+    by: str
 
     @classmethod
-    def by(cls, rows: Sequence[Mapping[str, Any]]) -> Replaced:
+    def of(cls, rows: Sequence[Mapping[str, Any]], by: str) -> Replaced:
         """By these rows, which may have more columns."""
-        return cls(tuple(json.dumps({name: row[name] for name in VERDICT_VALUES.names}) for row in rows))
+        return cls(tuple(json.dumps({name: row[name] for name in VERDICT_VALUES.names}) for row in rows), by)
 
     def rows(self, own: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
         """See Revision."""
-        found = [json.loads(text) for text in self.texts]
+        effects = {_judged(row): row["effect"] for row in own}
+        return [self._row(json.loads(text), effects) for text in self.texts]
+
+    def _row(self, row: dict[str, Any], effects: Mapping[tuple[Any, ...], str | None]) -> dict[str, Any]:
         # An Arrow map takes pairs.
-        return [row | {"audit_annotations": [tuple(pair) for pair in row["audit_annotations"]]} for row in found]
+        found = row | {"audit_annotations": [tuple(pair) for pair in row["audit_annotations"]]}
+        before = effects.get(_judged(row))
+        if before is None or before == row["effect"]:
+            return found
+        detail = json.loads(row["detail"] or "{}") | {"first": {"effect": before, "by": self.by}}
+        return found | {"detail": json.dumps(detail, sort_keys=True)}
+
+
+def _judged(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ("policy", "binding", "param_namespace", "param_name", "expression_index"))

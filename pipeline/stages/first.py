@@ -72,5 +72,6 @@ def _doubts(
 def _revised(rows: Sequence[Mapping[str, Any]], stage: str) -> Revision:
     """The verdicts of a stage on one pass, whose first row is that of the request as a whole."""
     own = [row for row in rows[1:] if row["stage"] == stage]
-    lost = json.loads(rows[0]["detail"] or "{}").get("lost", "")
-    return Replaced.by(own) if own and not lost else Withdrawn(lost or FIRST)
+    detail = json.loads(rows[0]["detail"] or "{}")
+    lost = detail.get("lost", "")
+    return Replaced.of(own, detail["by"]) if own and not lost else Withdrawn(lost or FIRST)

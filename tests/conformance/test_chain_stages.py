@@ -7,6 +7,7 @@ named the rule as the one that refuses, and the row says that it admits. Where t
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -75,3 +76,24 @@ def test_stages_judge_what_mutation_leaves(shared: Path, chain_lake: Path, tmp_p
     assert not wrong
     # Unknown are refusals before mutation, and applies whose fields the log does not show.
     assert found["mutating: right"] > found["mutating: unknown"]
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "finding"),
+    [
+        ("01-harden", "harden-pods", "refused by the built-in validation: "),
+        ("03-team-pair", "need-team", "needs add-team: it admits "),
+        ("10-fight", "to-east", "the result depends on the order of to-east and second, to-west"),
+        ("15-level", "restricted:latest", "needs level-safe: it admits "),
+    ],
+)
+def test_readiness_names_manifests_that_need_or_fight_each_other(
+    shared: Path, chain_lake: Path, capsys: pytest.CaptureFixture[str], name: str, policy: str, finding: str
+) -> None:
+    folder = str(shared / "data" / "chain-a" / "sets" / name)
+    capsys.readouterr()
+    assert run(["-q", "--lake", str(chain_lake), "readiness", "--no-exemptions", "-f", folder, "-o", "json"]) == 0
+    (reasons,) = (each["reasons"] for each in json.loads(capsys.readouterr().out)["policies"] if each["policy"] == policy)
+    # Each names a request that shows it.
+    (told,) = (each for each in reasons if finding in each)
+    assert re.search(r"[0-9a-f]{8}-[0-9a-f]{4}-", told)

@@ -33,14 +33,14 @@ from ..mutating.walk import Met, Walk
 from ..pod_security.ruling import row_of as row_of_ruling
 from ..pod_security.subject import NAMESPACES, RESOURCES, Told
 from ..stage import Asked
-from .answer import STAGE, Answer, row_of
+from .answer import MUTATING, STAGE, Answer, Step, row_of
 from .asking import judging_of
 from .judging import AS_IT_WAS, Left
 from .rules import ChainRules
 from .stage import REQUESTS_MIN, ChainStage
 
 UNDECIDED = "mutating policies given with it change the object first, and their order decides what is left of it"
-_REFUSED = "mutating policies given with it come first, and the request is refused before: "
+_REFUSED = "mutating policies given with it come first, and an earlier step refuses the request then: "
 _UNKNOWN = "mutating policies given with it come first, and what they do is unknown: "
 
 
@@ -59,7 +59,7 @@ class Behind(ChainStage):
     """Judges what is left of requests by the given validating policies and levels. Its runs are read by the stages of these.
 
     Each request that a given mutating policy changes has the row of its answer, and the rows of the later rules. Where the latter
-    are not known, the detail of the first row has `lost`.
+    are not known, the detail of the first row has `lost`; `by` names the policies that change it.
     """
 
     def describe(self, rules: ChainRules) -> Any:
@@ -91,6 +91,8 @@ class _Left(Judging):
         self._policies = compile_set(rules.mutating.later, plan.kubernetes_version)
         self._left: list[tuple[Left, Answer]] = []
         judge.left = lambda left, answer: self._left.append((left, answer))
+        self._by: dict[str, None] = {}
+        judge.notice = self._notice
 
     def stretches(self) -> Sequence[Window]:
         """See Judging."""
@@ -103,8 +105,14 @@ class _Left(Judging):
                 event = each.event
                 yield (event.cluster, event.audit_id, event.ts, event.stage_ts, each.pass_index), each.verdict
 
+    def _notice(self, step: Step) -> None:
+        kind, _, name = step.name.partition(":")
+        if kind == MUTATING and step.says == "changed" and name in self._judge.given:
+            self._by[name] = None
+
     def _of(self, met: Met) -> Sequence[Row]:
         self._left.clear()
+        self._by.clear()
         answer, recorded = self._judge(met)
         if not self._plan.only and all(left == AS_IT_WAS for left, _ in self._left):
             return ()
@@ -112,10 +120,9 @@ class _Left(Judging):
         later = found[0] if found else ""
         lost = later if isinstance(later, str) else "" if all(each == later for each in found) else UNDECIDED
         whole = row_of(answer, recorded, False)
-        if lost or isinstance(later, str):
-            detail = json.loads(whole.detail or "{}") | {"lost": lost}
-            return [whole._replace(detail=json.dumps(detail, sort_keys=True))]
-        return [whole, *later]
+        detail = json.loads(whole.detail or "{}") | {"by": " and ".join(self._by)} | ({"lost": lost} if lost else {})
+        whole = whole._replace(detail=json.dumps(detail, sort_keys=True))
+        return [whole] if lost or isinstance(later, str) else [whole, *later]
 
     def _later(self, met: Met, left: Left, answer: Answer) -> str | Sequence[Row]:
         """The rows of later rules, or why they are not known."""
@@ -125,7 +132,7 @@ class _Left(Judging):
             return list(self._rows(met, left))
         if answer.decision == "unknown":
             return _UNKNOWN + answer.why
-        return f"{_REFUSED}{answer.step}: {answer.message or answer.why}"
+        return f"{_REFUSED}{answer.step}"
 
     def _rows(self, met: Met, left: AdmissionRequest) -> Iterator[Row]:
         for verdict in evaluate_request(self._policies, left, met.world, met.authorize):

@@ -89,7 +89,7 @@ class ChainJudge:
         self.left: Callable[[Left, Answer], None] = lambda left, answer: None
         self._left: Left = None
         self._rules = rules
-        self._given = {each.name for each in rules.mutating.policies} | {each.policy_name for each in rules.mutating.bindings}
+        self.given = {each.name for each in rules.mutating.policies} | {each.policy_name for each in rules.mutating.bindings}
         self.levels, self._validating, self._webhooks = levels, validating, webhooks
         self._before = before
 
@@ -158,7 +158,7 @@ class ChainJudge:
         return any(self._has_given(chain, target) for chain in chains)
 
     def _has_given(self, chain: Chain, target: Target) -> bool:
-        return any(each.entry.policy.policy.name in self._given for each in chain.set.candidates(target))
+        return any(each.entry.policy.policy.name in self.given for each in chain.set.candidates(target))
 
     def _may_ask(self, met: Met) -> bool:
         """Whether a given rule may be for a request about which no more is known."""
@@ -168,7 +168,7 @@ class ChainJudge:
     def _is_asked(self, outcomes: Outcomes) -> bool:
         """Whether a given mutating policy matches the request in some order."""
         every = (each for found in outcomes.distinct for each in found.invocations)
-        return any(each.key[0] in self._given and (each.is_due or each.ran is not Ran.NOMATCH) for each in every)
+        return any(each.key[0] in self.given and (each.is_due or each.ran is not Ran.NOMATCH) for each in every)
 
     def _outcome_before(self, met: Met, request: AdmissionRequest, between: Any) -> Outcome | Unknown:
         """What the mutating policies in force made of the request."""

@@ -22,13 +22,16 @@ from .afterwards import IN_DOUBT
 from .model import MutatingRules
 from .verdicts import STAGE
 
+# The step of the chain that finds an object invalid: see pipeline/stages/chain/answer.py.
+VALIDATION = "validation"
+
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What the chain answers to a request in doubt. `refusal` is empty where it lets the request pass."""
+    """What the chain answers to a request in doubt. `refusal` and `by`, the step, are empty where it lets the request pass."""
 
     refusal: str
-    is_invalid: bool
+    by: str
     flip: str
     evidence: str
 
@@ -42,8 +45,8 @@ class Decided:
             return found
         detail = json.loads(row["detail"] or "{}")
         if self.refusal:
-            flag = "invalid-after" if self.is_invalid else "denied-after"
-            detail |= {"later": [self.refusal], "flags": sorted({*detail.get("flags", ()), flag})}
+            flag = "invalid-after" if self.by == VALIDATION else "denied-after"
+            detail |= {"later": [self.refusal], "refused_by": self.by, "flags": sorted({*detail.get("flags", ()), flag})}
         return found | {"flip": self.flip, "detail": json.dumps(detail, sort_keys=True) if detail else None}
 
 
@@ -75,8 +78,8 @@ def _revision(rows: Sequence[Mapping[str, Any]]) -> Revision | None:
     if not rows or rows[0]["decision"] == "unknown":
         return None
     row = rows[0]
-    refusal = (row["message"] or f"refused by {row['rule_ref']}") if row["decision"] == "deny" else ""
-    return Decided(refusal, row["rule_ref"] == "validation", row["flip"], row["evidence"])
+    by = row["rule_ref"] if row["decision"] == "deny" else ""
+    return Decided((row["message"] or f"refused by {by}") if by else "", by, row["flip"], row["evidence"])
 
 
 def _is_in_doubt(row: Mapping[str, Any]) -> bool:

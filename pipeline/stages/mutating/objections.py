@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ class Flagged(NamedTuple):
     path: str | None
     before: str | None
     after: str | None
+    others: Sequence[str]
 
     @property
     def shown(self) -> str:
@@ -40,17 +41,21 @@ def objections(reader: LakeReader, verdicts: Path, rules: MutatingRules | None) 
     """The objections to the policies of a run. Without `rules` a policy is taken to meet its own result again."""
     rows = reader.connection.execute(statement("objections"), {"verdicts": str(verdicts)}).fetchall()
     by_name = {policy.name: policy for policy in rules.policies} if rules is not None else {}
-    return tuple(each for row in rows for each in _objections(Flagged(*row), by_name.get(row[0])))
+    given = {each.name for each in rules.later.policies} if rules is not None else set()
+    return tuple(each for row in rows for each in _objections(Flagged(*row), by_name.get(row[0]), given))
 
 
-def _objections(row: Flagged, policy: MutatingPolicy | None) -> Iterator[Objection]:
+def _objections(row: Flagged, policy: MutatingPolicy | None, given: Collection[str]) -> Iterator[Objection]:
     many = f"{row.requests:,} {'request' if row.requests == 1 else 'requests'}"
     if row.flag == "not-idempotent":
         decides = policy is None or _sees_itself(policy)
         more = "" if decides else "; it matches no update, so it does not meet its own result"
         yield _of(row, f"not idempotent: of {many} the policy changes its own result again{more}; {row.shown}", decides)
     elif row.flag == "order-dependent":
-        yield _of(row, f"order decides: of {many} the result depends on the undefined order of policies; {row.shown}", True)
+        others = ", ".join(each for each in row.others if each != row.policy)
+        order = f"order of {row.policy} and {others}" if others else "undefined order of policies"
+        more = ", which the API server does not define" if others else ""
+        yield _of(row, f"order decides: of {many} the result depends on the {order}{more}; {row.shown}", True)
     elif row.flag == "orders-not-tried":
         yield _of(
             row, f"orders not tried: of {many} the policy ran in some of the possible orders, with one result; {row.shown}", False
@@ -58,10 +63,22 @@ def _objections(row: Flagged, policy: MutatingPolicy | None) -> Iterator[Objecti
     elif row.flag == "lost-on-reapply" and policy is not None and not _matches(policy, "UPDATE"):
         text = f"lost on reapply: of {many} a later write without the added field removes it, for the policy matches no update"
         yield _of(row, f"{text}; {row.shown}", False)
+    elif row.flag.startswith("refused:"):
+        yield _of(
+            row, f"refused by {_step(row.flag.removeprefix('refused:'), given)}: {many} with what it changes; {row.shown}", False
+        )
     elif row.flag.startswith("fight:"):
         user = row.flag.removeprefix("fight:")
         text = f"fight: {user} writes values again and again on one object that the policy changes each time"
         yield _of(row, f"{text} ({many}); {row.shown}", False)
+
+
+def _step(step: str, given: Collection[str]) -> str:
+    """A step of the chain, in words."""
+    kind, _, name = step.partition(":")
+    if kind == "validating-policy":
+        return f"{name}, which was given with it" if name in given else f"policy {name}, which is in force"
+    return {"validation": "the built-in validation", "pod-security": "Pod Security"}.get(kind, f"the step {step}")
 
 
 def _of(row: Flagged, text: str, decides: bool) -> Objection:

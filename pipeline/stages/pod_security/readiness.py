@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from queries import LakeReader
 
@@ -11,8 +12,9 @@ from ...explaining.asked import Asked
 from ...explaining.explanation import Told
 from ...requests.lanes import Lane, LaneName
 from ...runs.window import Window
+from ..chain.interplay import interplay
 from ..grouped import GroupedPlan
-from ..readiness import Agreed, StageReadiness, StageWords
+from ..readiness import Agreed, Objection, StageReadiness, StageWords
 from .agreement import recorded_agreement
 from .explain import explain_levels
 from .given import Given
@@ -50,6 +52,10 @@ class PodSecurityReadiness(StageReadiness[Given, GroupedPlan[Given]]):
             for name, document in rules.written.items()
             for error in resolve(rules.labels.get(name, {}), DEFAULT).errors
         ]
+
+    def objections(self, reader: LakeReader, verdicts: Path, rules: Given | None) -> Sequence[Objection]:
+        """See StageReadiness: mutating policies given with them."""
+        return interplay(reader, verdicts) if rules is not None and rules.mutating else ()
 
     def explain(self, reader: LakeReader, rules: Given | None, asked: Asked) -> Sequence[Told]:
         """See StageReadiness."""

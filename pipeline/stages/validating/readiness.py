@@ -8,12 +8,14 @@ from pathlib import Path
 
 from queries import LakeReader
 
+from ...admission.policies.decode import is_mutating
 from ...admission.policies.model import PolicySet
 from ...explaining.asked import Asked
 from ...explaining.explanation import Told
 from ...replay import ReplayPlan, plan_replay_from_log, run_replay
 from ...runs import RunKind, RunStore
-from ..readiness import StageReadiness, StageWords
+from ..chain.interplay import interplay
+from ..readiness import Objection, StageReadiness, StageWords
 from .explain import explain_request, policies_met
 
 
@@ -36,6 +38,11 @@ class PolicyReadiness(StageReadiness[PolicySet, ReplayPlan]):
         plan = plan_replay_from_log(reader)
         if plan.bindings:
             run_replay(plan, reader.files.lake)
+
+    def objections(self, reader: LakeReader, verdicts: Path, rules: PolicySet | None) -> Sequence[Objection]:
+        """See StageReadiness: mutating policies given with them."""
+        given = rules.objects if rules is not None else ()
+        return interplay(reader, verdicts) if any(is_mutating(each.object) for each in given) else ()
 
     def explain(self, reader: LakeReader, rules: PolicySet | None, asked: Asked) -> Sequence[Told]:
         """See StageReadiness."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -41,7 +42,7 @@ def test_a_revision_changes_the_passes_that_it_names(decisions: list[list[str]],
     made = [numbered(part)[0] for part in parts]
     before = told(Merged(made))
     other = [row("other", "deny")._asdict()]
-    choice = st.sampled_from([None, Withdrawn("why"), Replaced.by(other)])
+    choice = st.sampled_from([None, Withdrawn("why"), Replaced.of(other, "team")])
     chosen = {key: data.draw(choice) for key in before}
     revisions: dict[Pass, Revision] = {key: each for key, each in chosen.items() if each is not None}
     merged = Merged(made)
@@ -59,6 +60,15 @@ def test_a_revision_changes_the_passes_that_it_names(decisions: list[list[str]],
             case Replaced():
                 assert [each["policy"] for each in found] == ["other"]
                 assert found[0]["audit_annotations"] == [("note", "text")]
+                assert found[0]["detail"] is None
+
+
+def test_an_effect_that_differs_is_told() -> None:
+    deny = row("a", "deny")._replace(effect="deny")
+    merged = Merged([numbered([(place(0), [deny])])[0]])
+    merged.revise({("default", "request-0", START, 0): Replaced.of([row("a", "admit")._asdict()], "team")})
+    (rows,) = told(merged).values()
+    assert [json.loads(each["detail"]) for each in rows] == [{"first": {"effect": "deny", "by": "team"}}]
 
 
 def test_passes_with_a_verdict() -> None:
