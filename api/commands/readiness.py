@@ -71,9 +71,10 @@ def command(
     from api.given import given_of, warn_of
     from api.printing import reports
     from pipeline.history.in_force import CHANGE_DELAY
-    from pipeline.readiness.report import joined, with_caveats
+    from pipeline.readiness.report import with_caveats
     from pipeline.readiness.rules import ReadinessRules
     from pipeline.readiness.stage_flow import Wanted
+    from pipeline.readiness.together import joined_over
     from pipeline.replay import Window
     from pipeline.stages.stage import Asked as StageAsked
 
@@ -110,7 +111,8 @@ def command(
             stage_readiness.write_extra(made, extra_roles)
     for report in found if cluster else ():
         keep_cluster(own.lake, report.run_id, cluster)
-    return _finish(own, with_caveats(joined(found), own.warnings), output, report_file, export, limit, exit_code)
+    report = with_caveats(joined_over(own.lake, files, found), own.warnings)
+    return _finish(own, report, output, report_file, export, limit, exit_code)
 
 
 def _finish(

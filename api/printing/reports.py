@@ -17,7 +17,7 @@ from pipeline.readiness.words import percent
 from pipeline.report.formats import TEXT_FORMATS, format_of
 from pipeline.report.over_time import MOMENT, sparkline
 from pipeline.report.tables import export_tables
-from pipeline.report.words import exemptions_title, fate_count, policy_name, step, workload
+from pipeline.report.words import exemptions_title, fate_count, policy_name, step, together, workload
 from pipeline.report.workloads import denied_workloads
 from pipeline.stages.over_time import OverTime, span_words
 from queries import LakeReader
@@ -105,7 +105,11 @@ def report_tables(report: Report, *, wide: bool = False) -> list[Table]:
         Column("last_denied", wide=True),
     ]
     rows = [_verdict_row(entry) for entry in report.policies]
-    notes = ("`hindcast readiness --export FOLDER` writes the query of every figure, and the rows to run it over",)
+    joint = (together(report),) if report.together is not None else ()
+    notes = (
+        *joint,
+        "`hindcast readiness --export FOLDER` writes the query of every figure, and the rows to run it over",
+    )
     verdicts = Table("verdicts", columns, rows, report.title, notes if rows else ())
     said: dict[str, str] = {}
     times = [_over_time(found) for found in report.over_time] if wide else []

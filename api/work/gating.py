@@ -20,9 +20,10 @@ from pipeline.manifests.files import manifests_of
 from pipeline.readiness.change import Change
 from pipeline.readiness.explaining.counterexamples import Found, find_counterexamples, find_requests
 from pipeline.readiness.model import COUNTEREXAMPLES_MAX, PolicyReadiness
-from pipeline.readiness.report import Report, joined, with_caveats
+from pipeline.readiness.report import Report, with_caveats
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.readiness.stage_flow import StageRun, StageWalk, Wanted, make_stage_report, run_stage
+from pipeline.readiness.together import joined_over
 from pipeline.replay import ReplayPlan, Window, start_processes
 from pipeline.runs import RunKind
 from pipeline.stages.assign import kind_of
@@ -136,7 +137,7 @@ def answer(
         rules, old = given.rules_of(stage), before.rules_of(stage) if before is not None else None
         say_mistakes(own, stage, rules, question.only)
         found.append(gate.report(stage, rules, old))
-    report = with_caveats(joined([each for each, _ in found]), own.warnings)
+    report = with_caveats(joined_over(own.lake, None, [each for each, _ in found]), own.warnings)
     return GateAnswer(report, found[0][1], tuple(own.defects))
 
 

@@ -22,9 +22,10 @@ from ..stages.assign import assign
 from ..stages.registry import STAGES
 from ..stages.stage import Asked, Stage
 from .flow import Made
-from .report import Report, joined
+from .report import Report
 from .rules import ReadinessRules
 from .stage_flow import Wanted, make_stage_report, run_stage
+from .together import joined_over
 
 Given: TypeAlias = str | Sequence[Path]
 
@@ -107,7 +108,9 @@ def judge_there(place: Place, manifests: Given, asked: Asked, wanted: Wanted, ag
     if not made:
         raise InputError("no stage judges by the given manifests", "give policies, roles or other manifests of an API server")
     extra = tuple(value for each in made for value in each.extra)
-    return Judgement(place.lake, joined([each.report for each in made]), runs, extra, tuple(made))
+    files = place.reader.files if place.reader is not None else None
+    report = joined_over(place.lake, files, [each.report for each in made])
+    return Judgement(place.lake, report, runs, extra, tuple(made))
 
 
 def _rules(given: Given) -> dict[str, Any]:

@@ -64,12 +64,34 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedFirst:
+    """Requests that a policy of a stage would newly refuse, and no stage before it."""
+
+    stage: str
+    policy: str
+    requests: int
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """What the manifests of several stages do together; each request counts once.
+
+    Of `requests` that some manifest is for, `refused` would newly be refused, by `first`. Of `unknown` others it is not known.
+    """
+
+    requests: int
+    refused: int
+    unknown: int
+    first: tuple[RefusedFirst, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """One readiness report over one lake. Its policies stand in the order of `urgency`, the worst first.
 
     It is about the run of one stage, `run_id`, or about one run of each stage that was asked (`runs`, by stage). `things` names
     the manifests, such as `policies` or `roles`. Each entry of `policies` is the decision about one of them. `over_time` has what
-    other stages than validating count over the time of their run.
+    other stages than validating count over the time of their run. `together` is there with runs of several stages.
     """
 
     title: str
@@ -91,6 +113,7 @@ class Report:
     things: str = "policies"
     runs: Mapping[str, str] = field(default_factory=dict)
     over_time: tuple[OverTime, ...] = ()
+    together: Together | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "policies", tuple(sorted(self.policies, key=urgency)))
@@ -106,7 +129,7 @@ def with_caveats(report: Report, sentences: Iterable[str]) -> Report:
     return replace(report, caveats=tuple(dict.fromkeys((*sentences, *report.caveats))))
 
 
-def joined(reports: Sequence[Report]) -> Report:
+def joined(reports: Sequence[Report], together: Together | None = None) -> Report:
     """The reports on the runs of several stages over the same requests as one, in their order. Raises ValueError without any."""
     if not reports:
         raise ValueError("there is no report to join")
@@ -124,4 +147,5 @@ def joined(reports: Sequence[Report]) -> Report:
         removed=tuple(change for report in reports for change in report.removed),
         runs={stage: run_id for report in reports for stage, run_id in report.runs.items()},
         over_time=tuple(chart for report in reports for chart in report.over_time),
+        together=together,
     )

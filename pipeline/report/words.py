@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from ingest.counted import counted
 from pipeline.readiness.change import Change, ChangedUnit, Fate, FateCount
 from pipeline.readiness.exempting.measures import RolloutStep
 from pipeline.readiness.model import POLICIES, Owner, PolicyReadiness, Status
 from pipeline.readiness.report import Report
+
+_FIRST_SHOWN = 5
 
 
 def policy_name(entry: PolicyReadiness) -> str:
@@ -34,7 +37,21 @@ def answer(report: Report) -> str:
     ready = f"{counts[Status.READY]:,}" if counts[Status.READY] else "None"
     others = [f"{counts[status]:,} {words}" for status, words in _OTHERS.items() if counts[status]]
     may = "policies may go to Deny" if report.things == "policies" else f"{report.things} may be put into force"
-    return f"{ready} of {whole:,} {may}" + (f"; {', '.join(others)}." if others else ".")
+    said = f"{ready} of {whole:,} {may}" + (f"; {', '.join(others)}." if others else ".")
+    return f"{said} {together(report)}".rstrip()
+
+
+def together(report: Report) -> str:
+    """What the manifests of several stages do together, as a sentence; empty with one stage."""
+    found = report.together
+    if found is None:
+        return ""
+    by = [f"{each.requests:,} by {each.policy}" for each in found.first[:_FIRST_SHOWN]]
+    if len(found.first) > _FIRST_SHOWN:
+        by.append(f"{sum(each.requests for each in found.first[_FIRST_SHOWN:]):,} by others")
+    more = f", {found.unknown:,} {'is' if found.unknown == 1 else 'are'} unknown" if found.unknown else ""
+    refused = f"{found.refused:,} would newly be refused" + (f" ({', '.join(by)})" if by else "")
+    return f"Together, of {counted(found.requests, 'request')} {refused}{more}."
 
 
 def _change_answer(report: Report) -> str:

@@ -97,3 +97,17 @@ def test_readiness_names_manifests_that_need_or_fight_each_other(
     # Each names a request that shows it.
     (told,) = (each for each in reasons if finding in each)
     assert re.search(r"[0-9a-f]{8}-[0-9a-f]{4}-", told)
+
+
+def test_stages_together_refuse_what_the_server_refuses(shared: Path, chain_lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, name = shared / "data" / "chain-a", "05-registry"
+    words = ["-q", "--lake", str(chain_lake), "readiness", "--no-exemptions", "-f", str(source / "sets" / name), "-o", "json"]
+    capsys.readouterr()
+    assert run(words) == 0
+    together = json.loads(capsys.readouterr().out)["together"]
+    assert sum(each["requests"] for each in together["first"]) == together["refused"]
+    passed = {each["auditID"] for each in rows_of(source / "requests.jsonl.zst") if each["code"] < 300}
+    told = [each for each in rows_of(source / "truth.jsonl.zst") if each["set"] == name and each["auditID"] in passed]
+    newly = sum(each["decision"] == "deny" for each in told)
+    # Writes of controllers have no rows in the truth, and are counted too.
+    assert newly - together["unknown"] <= together["refused"] <= newly + together["unknown"] + 30
