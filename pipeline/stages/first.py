@@ -66,12 +66,12 @@ def _doubts(
     if policies is not None:
         rules = replace(rules, mutating=replace(rules.mutating, later=policies))
     found = left_of(rules, plan, lake, workers, executor)
-    return {place: _revised(rows, plan.stage) for place, rows in found.items()}
+    return {place: _revised(rows) for place, rows in found.items()}
 
 
-def _revised(rows: Sequence[Mapping[str, Any]], stage: str) -> Revision:
+def _revised(rows: Sequence[Mapping[str, Any]]) -> Revision:
     """The verdicts of a stage on one pass, whose first row is that of the request as a whole."""
-    own = [row for row in rows[1:] if row["stage"] == stage]
+    own = rows[1:]
     detail = json.loads(rows[0]["detail"] or "{}")
     lost = detail.get("lost", "")
     return Replaced.of(own, detail["by"]) if own and not lost else Withdrawn(lost or FIRST)

@@ -86,7 +86,7 @@ class ChainJudge:
         `notice` gets each step that lets a request pass, or changes it. `left` gets what given mutating policies leave of one.
         """
         self.notice: Callable[[Step], None] = lambda step: None
-        self.left: Callable[[Left, Answer], None] = lambda left, answer: None
+        self.left: Callable[[Left, Answer, Outcome | None], None] = lambda left, answer, outcome: None
         self._left: Left = None
         self._rules = rules
         self.given = {each.name for each in rules.mutating.policies} | {each.policy_name for each in rules.mutating.bindings}
@@ -117,7 +117,7 @@ class ChainJudge:
     def _unknown(self, why: str) -> Answer:
         """The answer where it is not known what given mutating policies leave."""
         answer = unknown(MUTATING, why)
-        self.left(None, answer)
+        self.left(None, answer, None)
         return answer
 
     def _under(self, met: Met, chain: Chain, recorded: Answer) -> Answer:
@@ -126,7 +126,7 @@ class ChainJudge:
             return self._as_before(met, recorded)
         request = as_entered(met, chain.set.given.over(met.world))
         between, without = recorded_between(met, request.object)
-        outcomes = outcomes_of(chain, request, met.world, met.authorize, between)
+        outcomes = outcomes_of(chain, request, met.world, met.authorize, between, settles=False)
         if not self._is_asked(outcomes):
             return self._as_before(met, recorded)
         before = self._outcome_before(met, request, between)
@@ -135,10 +135,10 @@ class ChainJudge:
         self._tell_mutations(outcomes.first)
         return _agreed([self._told(met, chain, each, before, without, recorded) for each in outcomes.distinct])
 
-    def _told(self, met: Met, *of: Any) -> Answer:
+    def _told(self, met: Met, chain: Chain, outcome: Outcome, *of: Any) -> Answer:
         self._left = None
-        answer = self._of_outcome(met, *of)
-        self.left(self._left, answer)
+        answer = self._of_outcome(met, chain, outcome, *of)
+        self.left(self._left, answer, outcome)
         return answer
 
     def _tell_mutations(self, outcome: Outcome) -> None:
@@ -175,7 +175,7 @@ class ChainJudge:
         chains = self._before(request.cluster, request.ts)
         if isinstance(chains, Unknown):
             return chains
-        return outcomes_of(chains[0], request, met.world, met.authorize, between).first
+        return outcomes_of(chains[0], request, met.world, met.authorize, between, settles=False).first
 
     def _of_outcome(
         self, met: Met, chain: Chain, outcome: Outcome, before: Outcome, entered: Evidence[Object | None], recorded: Answer

@@ -13,14 +13,16 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from ...admission.policies.dispatch import CompiledSet
+from ...admission.policies.due import Entry
 from ...cel.readset import Reads
 from ...history.event import Event, decode_json
 from ...history.json_values import json_equal
+from ...matching import Target
 from ...request import Evidence, Known, Object, Operation, Unknown
 from ...runs.verdict import Row
 from .chain import Chain
 from .changes import has_changes
-from .compiled import CompiledMutation
+from .compiled import CompiledMutating, CompiledMutation
 from .invocation import Invocation, Ran
 from .model import PatchType
 from .nil_lists import has_nil
@@ -28,9 +30,9 @@ from .orders import Outcomes
 from .walk import Met
 
 # What differs from one object of an owner to the next. Each is known by its path in the object.
-_OWN: Final = ("name", "generateName", "ownerReferences")
+OWN: Final = ("name", "generateName", "ownerReferences")
 # Validating policies see these of the finished object, too. They differ from object to object.
-_READ_OF_OWN: Final = (*_OWN, "uid", "creationTimestamp")
+_READ_OF_OWN: Final = (*OWN, "uid", "creationTimestamp")
 _READ_OF_REQUEST: Final = ("name", "uid")
 # These operations read the object without an expression.
 _READS: Final = re.compile(r"test|copy|move")
@@ -59,21 +61,39 @@ class _Changed(NamedTuple):
     after: Any
 
 
+class AlikeTargets:
+    """For which targets no policy reads what is an object's own, such as its name or its owners."""
+
+    def __init__(self, policies: Sequence[CompiledSet]) -> None:
+        self._policies = policies
+        self._found: dict[Target, bool] = {}
+
+    def holds(self, met: Met) -> bool:
+        """Whether this is so for the policies that may be for a request; it must be known."""
+        assert not isinstance(met.request, Unknown)
+        target = Target.of(met.request)
+        if target not in self._found:
+            entries = [each.entry for one in self._policies for each in one.candidates(target)]
+            mutations = [each for entry in entries if isinstance(entry.policy, CompiledMutating) for each in entry.policy.mutations]
+            self._found[target] = not _tells_apart(entries, mutations)
+        return self._found[target]
+
+
 class AlikeCreates:
     """Judges requests, each kind of new object once."""
 
     def __init__(self, judge: Callable[[Met], Judged], chain: Chain, later: Iterable[CompiledSet], *, shares: bool) -> None:
         """`later` are the validating policies that look at the objects afterwards. Without `shares` each request is judged."""
         self._judge = judge
-        mutations = [each for one in chain.policies for each in one.mutations]
-        self._shares = shares and not _tells_apart((chain.set, *later), mutations)
+        self._shares = shares
+        self._alike = AlikeTargets((chain.set, *later))
         self._changed: dict[Hashable, _Changed] = {}
         self._rows: dict[tuple[Hashable, bool], Sequence[Row]] = {}
 
     def rows(self, met: Met) -> Sequence[Row]:
         """The rows of a request."""
-        key = _key(met) if self._shares else None
-        if key is None:
+        key = key_of(met) if self._shares else None
+        if key is None or not self._alike.holds(met):
             return self._judge(met).rows
         changed = self._changed.get(key)
         if changed is not None and (found := self._rows.get((key, _is_shown(changed, met.event)))) is not None:
@@ -89,12 +109,11 @@ class AlikeCreates:
         return judged.rows
 
 
-def _tells_apart(policies: Iterable[CompiledSet], mutations: Iterable[CompiledMutation]) -> bool:
+def _tells_apart(entries: Sequence[Entry], mutations: Iterable[CompiledMutation]) -> bool:
     """Whether some policy may read a field that is an object's own, such as its name or its owners."""
-    for each in (entry for one in policies for entry in one.entries):
-        if any(matcher.has_resource_names for matcher in each.matchers):
-            return True
-    reads = [entry.policy.reads for one in policies for entry in one.entries]
+    if any(matcher.has_resource_names for each in entries for matcher in each.matchers):
+        return True
+    reads = [each.policy.reads for each in entries]
     every = list(mutations)
     reads += [each.reads for each in every]
     if any("authorizer" in each.variables() for each in reads):
@@ -117,7 +136,7 @@ def _has_read(reads: Reads, path: Sequence[str], names: Collection[str]) -> bool
     return below is not None and _has_read(below, path[1:], names)
 
 
-def _key(met: Met) -> Hashable | None:
+def key_of(met: Met) -> Hashable | None:
     """Equal for requests with equal rows, apart from whether their answers show the changes. None: the request is judged itself."""
     event, request, kind = met.event, met.request, met.kind
     if isinstance(request, Unknown) or isinstance(kind, Unknown) or isinstance(met.chains, Unknown) or met.unreached:
@@ -134,7 +153,7 @@ def _key(met: Met) -> Hashable | None:
         return None
     user, options = request.user, request.options
     shared = {
-        "object": {**found.value, "metadata": {name: each for name, each in metadata.items() if name not in _OWN}},
+        "object": {**found.value, "metadata": {name: each for name, each in metadata.items() if name not in OWN}},
         "user": [user.username, user.uid, user.groups, user.extra, user.is_whole],
         "options": options.reason if isinstance(options, Unknown) else options.value,
         "notes": notes,
@@ -155,15 +174,16 @@ def _changed(judged: Judged) -> _Changed | None:
     before, after = judged.entered.value, judged.outcomes.first.object
     if not isinstance(after, Known) or before is None or after.value is None or has_nil(after.value):
         return None
-    if any(_touches_own(each) for each in judged.outcomes.first.invocations):
+    if any(touches_own(each) for each in judged.outcomes.first.invocations):
         return None
     was, now = before.get("metadata") or {}, after.value.get("metadata") or {}
-    if any(was.get(name) != now.get(name) for name in _OWN):
+    if any(was.get(name) != now.get(name) for name in OWN):
         return None
     return _Changed(*_differing(before, after.value))
 
 
-def _touches_own(invocation: Invocation) -> bool:
+def touches_own(invocation: Invocation) -> bool:
+    """Whether a policy may have changed a field that is an object's own."""
     if invocation.ran not in _SETTLED or not invocation.is_settled or invocation.is_converted:
         return True
     return any(
@@ -172,7 +192,7 @@ def _touches_own(invocation: Invocation) -> bool:
     )
 
 
-_OWN_SET: Final = frozenset(_OWN)
+_OWN_SET: Final = frozenset(OWN)
 
 
 def _of_operations(operations: Iterable[Mapping[str, Any]]) -> bool:
@@ -180,7 +200,7 @@ def _of_operations(operations: Iterable[Mapping[str, Any]]) -> bool:
         parts = str(each.get("path", "")).split("/")[1:]
         if each.get("op") not in ("add", "replace", "remove") or len(parts) < 2:
             return True
-        if parts[0] == "metadata" and parts[1] in _OWN:
+        if parts[0] == "metadata" and parts[1] in OWN:
             return True
     return False
 

@@ -42,11 +42,17 @@ class Outcomes:
 
 
 def outcomes_of(
-    chain: Chain, request: AdmissionRequest, world: World, authorize: AuthorizeUser | None, between: Between | None = None
+    chain: Chain,
+    request: AdmissionRequest,
+    world: World,
+    authorize: AuthorizeUser | None,
+    between: Between | None = None,
+    *,
+    settles: bool = True,
 ) -> Outcomes:
-    """The outcomes of a request in the orders that can matter."""
+    """The outcomes of a request in the orders that can matter. `settles`: each policy is also tried on its own result."""
 
-    def run(order: Sequence[Key], settles: bool = True, only: Collection[Key] | None = None) -> Outcome:
+    def run(order: Sequence[Key], settles: bool = settles, only: Collection[Key] | None = None) -> Outcome:
         return Run(chain, request, world, authorize, order, between, settles=settles, only=only).outcome()
 
     first = run(())
