@@ -46,6 +46,7 @@ def judging_of(
         over=rules.mutating,
         further=(*KINDS, *behind.KINDS, *params),
         only=only,
+        may_change=rules.may_change,
     )
     levels = _levels(reader, rules, walk.history, window, version[1])
     policies = ValidatingPolicies(rules.mutating.later, walk.validating, walk.met_by, version)

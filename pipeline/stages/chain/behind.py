@@ -6,23 +6,20 @@ Each stage answers for itself, and mutation comes first: verdicts on the object 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from queries import LakeReader, open_lake
 
 from ...admission.policies import compile_set, evaluate_request
-from ...history.event import decode_json
-from ...request import AdmissionRequest, Evidence, Known, Object
+from ...request import AdmissionRequest
 from ...runs.executors import Executor
 from ...runs.kinds import RunKind
 from ...runs.plan import PlannedRule, RunPlan, plain
@@ -33,12 +30,11 @@ from ...runs.window import Window, stretches
 from ..grouped import GroupedPlan, Judging
 from ..in_force import GivenChain
 from ..mutating.chain import Chain
-from ..mutating.creates import OWN, AlikeTargets, key_of, touches_own
-from ..mutating.invocation import Outcome
 from ..mutating.walk import Met, Walk
 from ..pod_security.ruling import row_of as row_of_ruling
 from ..pod_security.subject import NAMESPACES, RESOURCES, Told
 from ..stage import Asked
+from .alike import AlikeRequests
 from .answer import MUTATING, STAGE, Answer, Step, row_of
 from .asking import judging_of
 from .judging import AS_IT_WAS, Left
@@ -48,15 +44,6 @@ from .stage import REQUESTS_MIN, ChainStage
 UNDECIDED = "mutating policies given with it change the object first, and their order decides what is left of it"
 _REFUSED = "mutating policies given with it come first, and an earlier step refuses the request then: "
 _UNKNOWN = "mutating policies given with it come first, and what they do is unknown: "
-
-
-# What differs from one answer to the next: of its metadata, and the volume that the ServiceAccount plugin names by lot.
-_OF_ANSWER = frozenset((*OWN, "uid", "creationTimestamp", "resourceVersion", "managedFields"))
-_TOKEN_VOLUME = re.compile(rb"kube-api-access-[a-z0-9]{5}")
-# Distinct objects that are remembered.
-_REMEMBERED_MAX = 20_000
-
-_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,14 +88,12 @@ class _Left(Judging):
         rules = plan.rules
         self._reader, self._plan = reader, plan
         walk, judge = judging_of(reader, rules, plan.window, plan.kubernetes_version, dict(plan.other_authorizers), plan.only)
-        walk.narrow(lambda item: any(judge.may_change(walk.chains.every, target) for target in item.targets()))
+        walk.narrow(lambda item: any(rules.may_change(walk.chains.every, target) for target in item.targets()))
         self._walk, self._judge = walk, judge
         self._policies = compile_set(rules.mutating.later, plan.kubernetes_version)
-        self._left: list[tuple[Left, Answer, Outcome | None]] = []
-        judge.left = lambda *left: self._left.append(left)
-        self._may_share = walk.is_steady and not plan.only
-        self._targets = AlikeTargets((self._policies, walk.validating, *(chain.set for chain in walk.chains.every)))
-        self._alike: dict[Hashable, Sequence[Row]] = {}
+        self._left: list[tuple[Left, Answer]] = []
+        judge.left = lambda left, answer: self._left.append((left, answer))
+        self._rows = AlikeRequests(walk, judge, judge.webhooks, self._policies, self._of)
         self._by: dict[str, None] = {}
         judge.notice = self._notice
 
@@ -118,55 +103,23 @@ class _Left(Judging):
 
     def records(self, stretch: Window) -> Iterator[JudgedPass]:
         """See Judging."""
-        for each in self._walk.judged(self._alike_or_own, stretch):
+        for each in self._walk.judged(self._rows, stretch):
             if each.verdict:
                 event = each.event
                 yield (event.cluster, event.audit_id, event.ts, event.stage_ts, each.pass_index), each.verdict
 
     def _notice(self, step: Step) -> None:
         kind, _, name = step.name.partition(":")
-        if kind == MUTATING and step.says == "changed" and name in self._judge.given:
+        if kind == MUTATING and step.says == "changed" and name in self._plan.rules.changers:
             self._by[name] = None
-
-    def _alike_or_own(self, met: Met) -> Sequence[Row]:
-        """The rows of a request, from another one that no rule can tell apart from it if there was one."""
-        key = self._key(met) if self._may_share else None
-        if key is None:
-            return self._of(met)
-        found = self._alike.get(key)
-        if found is None:
-            found = self._of(met)
-            if self._is_shared(met):
-                if len(self._alike) >= _REMEMBERED_MAX:
-                    self._alike.clear()
-                self._alike[key] = found
-        return found
-
-    def _key(self, met: Met) -> Hashable | None:
-        found, raw = key_of(met), met.event.written_raw
-        if found is None or raw is None or not self._targets.holds(met):
-            return None
-        answered = decode_json(raw)
-        metadata = {name: each for name, each in (answered.get("metadata") or {}).items() if name not in _OF_ANSWER}
-        text = _encode({**answered, "metadata": metadata})
-        return found, _TOKEN_VOLUME.sub(b"", text)
-
-    def _is_shared(self, met: Met) -> bool:
-        """Whether the policies changed nothing that is an object's own."""
-        request = met.request
-        was = _own(request.object if isinstance(request, AdmissionRequest) else request)
-        return all(
-            outcome is not None and not any(map(touches_own, outcome.invocations)) and _own(outcome.object) == was
-            for _, _, outcome in self._left
-        )
 
     def _of(self, met: Met) -> Sequence[Row]:
         self._left.clear()
         self._by.clear()
         answer, recorded = self._judge(met)
-        if not self._plan.only and all(left == AS_IT_WAS for left, *_ in self._left):
+        if not self._plan.only and all(left == AS_IT_WAS for left, _ in self._left):
             return ()
-        found = [self._later(met, left, answer) for left, answer, _ in self._left]
+        found = [self._later(met, *each) for each in self._left]
         later = found[0] if found else ""
         lost = later if isinstance(later, str) else "" if all(each == later for each in found) else UNDECIDED
         whole = row_of(answer, recorded, False)
@@ -179,12 +132,12 @@ class _Left(Judging):
         if left == AS_IT_WAS:
             return UNDECIDED
         if isinstance(left, AdmissionRequest):
-            return list(self._rows(met, left))
+            return list(self._given(met, left))
         if answer.decision == "unknown":
             return _UNKNOWN + answer.why
         return f"{_REFUSED}{answer.step}"
 
-    def _rows(self, met: Met, left: AdmissionRequest) -> Iterator[Row]:
+    def _given(self, met: Met, left: AdmissionRequest) -> Iterator[Row]:
         for verdict in evaluate_request(self._policies, left, met.world, met.authorize):
             yield verdict.row
         levels = self._plan.rules.levels
@@ -192,11 +145,6 @@ class _Left(Judging):
             is_asked = levels.is_about(left.namespace)
             for ruling in self._judge.levels.of_object(met.event, left):
                 yield row_of_ruling(ruling, Told.of(met.event), is_asked=is_asked)
-
-
-def _own(found: Evidence[Object | None]) -> Sequence[Any]:
-    metadata = ((found.value if isinstance(found, Known) else None) or {}).get("metadata") or {}
-    return [metadata.get(name) for name in OWN]
 
 
 def left_of(

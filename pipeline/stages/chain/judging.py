@@ -83,14 +83,15 @@ class ChainJudge:
     ) -> None:
         """`before` gives the mutating policies that were in force at a moment; `levels` judges by the given levels.
 
-        `notice` gets each step that lets a request pass, or changes it. `left` gets what given mutating policies leave of one.
+        `notice` gets each step that lets a request pass, or changes it. `ran` gets what mutating policies did, and `left` what
+        given ones leave of the request.
         """
         self.notice: Callable[[Step], None] = lambda step: None
-        self.left: Callable[[Left, Answer, Outcome | None], None] = lambda left, answer, outcome: None
+        self.left: Callable[[Left, Answer], None] = lambda left, answer: None
+        self.ran: Callable[[Outcome], None] = lambda outcome: None
         self._left: Left = None
         self._rules = rules
-        self.given = {each.name for each in rules.mutating.policies} | {each.policy_name for each in rules.mutating.bindings}
-        self.levels, self._validating, self._webhooks = levels, validating, webhooks
+        self.levels, self._validating, self.webhooks = levels, validating, webhooks
         self._before = before
 
     def __call__(self, met: Met) -> tuple[Answer, Answer]:
@@ -117,12 +118,12 @@ class ChainJudge:
     def _unknown(self, why: str) -> Answer:
         """The answer where it is not known what given mutating policies leave."""
         answer = unknown(MUTATING, why)
-        self.left(None, answer, None)
+        self.left(None, answer)
         return answer
 
     def _under(self, met: Met, chain: Chain, recorded: Answer) -> Answer:
         assert isinstance(met.request, AdmissionRequest)
-        if not self._has_given(chain, Target.of(met.request)):
+        if not self._rules.may_change([chain], Target.of(met.request)):
             return self._as_before(met, recorded)
         request = as_entered(met, chain.set.given.over(met.world))
         between, without = recorded_between(met, request.object)
@@ -138,7 +139,8 @@ class ChainJudge:
     def _told(self, met: Met, chain: Chain, outcome: Outcome, *of: Any) -> Answer:
         self._left = None
         answer = self._of_outcome(met, chain, outcome, *of)
-        self.left(self._left, answer, outcome)
+        self.left(self._left, answer)
+        self.ran(outcome)
         return answer
 
     def _tell_mutations(self, outcome: Outcome) -> None:
@@ -151,14 +153,7 @@ class ChainJudge:
     def concerns(self, chains: Sequence[Chain], target: Target) -> bool:
         """Whether a given rule may be for requests with a target."""
         is_of_level = bool(self._rules.levels) and (target.resource.group, target.resource.resource) == PODS
-        return is_of_level or self._validating.concern(target) or self.may_change(chains, target)
-
-    def may_change(self, chains: Sequence[Chain], target: Target) -> bool:
-        """Whether a given mutating policy may be for requests with a target."""
-        return any(self._has_given(chain, target) for chain in chains)
-
-    def _has_given(self, chain: Chain, target: Target) -> bool:
-        return any(each.entry.policy.policy.name in self.given for each in chain.set.candidates(target))
+        return is_of_level or self._validating.concern(target) or self._rules.may_change(chains, target)
 
     def _may_ask(self, met: Met) -> bool:
         """Whether a given rule may be for a request about which no more is known."""
@@ -166,9 +161,8 @@ class ChainJudge:
         return any(self.concerns(chains, target) for target in met.targets)
 
     def _is_asked(self, outcomes: Outcomes) -> bool:
-        """Whether a given mutating policy matches the request in some order."""
         every = (each for found in outcomes.distinct for each in found.invocations)
-        return any(each.key[0] in self.given and (each.is_due or each.ran is not Ran.NOMATCH) for each in every)
+        return any(each.key[0] in self._rules.changers and (each.is_due or each.ran is not Ran.NOMATCH) for each in every)
 
     def _outcome_before(self, met: Met, request: AdmissionRequest, between: Any) -> Outcome | Unknown:
         """What the mutating policies in force made of the request."""
@@ -233,7 +227,7 @@ class ChainJudge:
         if (refused := self._validating.every(met, final)) is not None:
             return refused
         self.notice(Step(VALIDATING, "admit", "no policy in force or in the folder refuses it"))
-        if (doubt := self._webhooks.asked(final, world, met.authorize)) is not None:
+        if (doubt := self.webhooks.asked(final, world, met.authorize)) is not None:
             return doubt
         if recorded.step in (QUOTA, STORE):
             return recorded

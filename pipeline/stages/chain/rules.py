@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ...manifests.documents import Document
+from ...matching import Target
 from ...request import Object
+from ..mutating.chain import Chain
 from ..mutating.decode import rules_of
 from ..mutating.model import MutatingRules
 from ..pod_security.given import Given, given_of
@@ -27,6 +30,17 @@ class ChainRules:
         """Whether any manifest is a rule of these stages."""
         policies = self.mutating
         return bool(policies.policies or policies.bindings or policies.later.policies or policies.later.bindings or self.levels)
+
+    @cached_property
+    def changers(self) -> frozenset[str]:
+        """The mutating policies that the folder changes: by themselves, or by a binding."""
+        policies = self.mutating
+        return frozenset({each.name for each in policies.policies} | {each.policy_name for each in policies.bindings})
+
+    def may_change(self, chains: Sequence[Chain], target: Target) -> bool:
+        """Whether one of these may be for requests with a target."""
+        found = (each for chain in chains for each in chain.set.candidates(target))
+        return any(each.entry.policy.policy.name in self.changers for each in found)
 
 
 def chain_rules(documents: Sequence[Document]) -> ChainRules:

@@ -7,6 +7,7 @@ from typing import Any
 
 from queries import LakeReader
 
+from ...admission.policies import compile_set
 from ...admission.policies.refusing import refuse_errors
 from ...authorization import OtherAuthorizers
 from ...manifests.documents import Document
@@ -17,8 +18,9 @@ from ...runs.verdicts import JudgedPass
 from ...runs.window import Window, stretches
 from ..grouped import GroupedPlan, GroupedStage, Judging
 from ..mutating.compiled import too_new_expressions
-from ..mutating.walk import Walk
+from ..mutating.walk import Met, Walk
 from ..stage import Asked, Kind
+from .alike import AlikeRequests
 from .answer import STAGE, answer_of, row_of
 from .asking import judging_of
 from .readiness import ChainReadiness
@@ -76,6 +78,10 @@ class _Writes(Judging):
     def __init__(self, reader: LakeReader, plan: GroupedPlan[ChainRules]) -> None:
         self._reader, self._plan = reader, plan
         self._walk, self._judge = judging_of(reader, plan.rules, plan.window, plan.kubernetes_version, dict(plan.other_authorizers))
+        given = compile_set(plan.rules.mutating.later, plan.kubernetes_version)
+        alike = AlikeRequests(self._walk, self._judge, self._judge.webhooks, given, self._row)
+        # Objects in the rows have their names.
+        self._rows = self._row if plan.manifests["with_objects"] else alike
         chains = self._walk.chains.every
         self._others = self._walk.narrow(lambda item: any(self._judge.concerns(chains, target) for target in item.targets()))
 
@@ -96,8 +102,9 @@ class _Writes(Judging):
 
     def records(self, stretch: Window) -> Iterator[JudgedPass]:
         """See Judging."""
-        with_objects = self._plan.manifests["with_objects"]
-        for each in self._walk.judged(self._judge, stretch):
-            event, (answer, recorded) = each.event, each.verdict
-            row = row_of(answer, recorded, with_objects)
-            yield (event.cluster, event.audit_id, event.ts, event.stage_ts, each.pass_index), [row]
+        for each in self._walk.judged(self._rows, stretch):
+            event = each.event
+            yield (event.cluster, event.audit_id, event.ts, event.stage_ts, each.pass_index), each.verdict
+
+    def _row(self, met: Met) -> Sequence[Row]:
+        return [row_of(*self._judge(met), self._plan.manifests["with_objects"])]

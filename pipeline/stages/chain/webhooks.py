@@ -7,6 +7,7 @@ from ...history.world import LogHistory
 from ...matching import Target
 from ...request import AdmissionRequest, Unknown
 from ...world import World
+from ..mutating.walk import Met
 from ..webhooks.calling import Called, match_webhook
 from ..webhooks.model import Phase
 from ..webhooks.recorded import KINDS, RecordedChains
@@ -20,6 +21,13 @@ class WebhooksBehind:
 
     def __init__(self, history: LogHistory, version: tuple[int, int]) -> None:
         self._recorded = RecordedChains(history, version)
+
+    def may_read(self, met: Met) -> bool:
+        """Whether a condition of a webhook may read what comes of a request. Without any, only labels and rules decide."""
+        chains = self._recorded.at(met.event.cluster, met.event.ts)
+        if isinstance(chains, Unknown) or isinstance(met.request, Unknown):
+            return True
+        return any(list(chain.candidates(Target.of(met.request))) for chain in chains)
 
     def asked(self, request: AdmissionRequest, world: World, authorize: AuthorizeUser) -> Answer | None:
         """What is not known because of a webhook; None if none looks at the object."""

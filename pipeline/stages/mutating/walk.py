@@ -131,12 +131,15 @@ class Walk:
         over: MutatingRules | None = None,
         further: Collection[ParamKind] = (),
         only: Collection[str] = (),
+        may_change: Callable[[Sequence[Chain], Target], bool] = lambda chains, target: True,
     ) -> None:
         """Without `chains` requests meet the policies that the log shows in force, with those of `over` laid over them.
 
         `reads_all`: judge also requests that no policy is for, and `reads_unreached` those that ended before. `further` are kinds
-        that the judge looks up. `only` are the audit IDs of the requests; empty: all.
+        that the judge looks up. `only` are the audit IDs of the requests; empty: all. `may_change`:
+        whether the judge asks what came to mutating policies of a target; for others it gets the request of validating admission.
         """
+        self._may_change = may_change
         self._reader = reader
         self._reads_all, self._reads_unreached = reads_all, reads_unreached
         self.window = window
@@ -234,7 +237,9 @@ class Walk:
 
         def met(found: AdmissionRequest | Unknown) -> Met:
             known = self._kind(found, world, chains)
-            request = found if isinstance(found, Unknown) else before_policies(found, event, known)
+            request = found
+            if isinstance(found, AdmissionRequest) and (isinstance(chains, Unknown) or self._may_change(chains, Target.of(found))):
+                request = before_policies(found, event, known)
             name: Evidence[str] = found if isinstance(found, Unknown) else found.name
             in_force = partial(self._in_force.answer, world=world, authorize=authorize, event=event)
             return Met(event, request, name, known, world, chains, authorize, unreached, in_force, targets, found)
