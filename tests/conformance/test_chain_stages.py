@@ -111,3 +111,13 @@ def test_stages_together_refuse_what_the_server_refuses(shared: Path, chain_lake
     newly = sum(each["decision"] == "deny" for each in told)
     # Writes of controllers have no rows in the truth, and are counted too.
     assert newly - together["unknown"] <= together["refused"] <= newly + together["unknown"] + 30
+
+
+def test_what_no_rule_of_the_validation_knows_is_said_once(
+    shared: Path, chain_lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    folder = str(shared / "data" / "chain-a" / "sets" / "14-old")
+    assert run(["-q", "--lake", str(chain_lake), "replay", "--chain", "-f", folder]) == 0
+    rows = capsys.readouterr().out.partition("Changed fields that Hindcast does not validate\n")[2].splitlines()
+    assert [line.split()[:2] for line in rows[1:3]] == [["pods/ephemeralcontainers", "spec"], ["deployments.apps", "status"]]

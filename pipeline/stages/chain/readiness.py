@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from queries import LakeReader
@@ -13,6 +13,7 @@ from ...explaining.explanation import Told
 from ...tables import Column, Table
 from ..grouped import GroupedPlan
 from ..mutating.readiness import MutatingReadiness
+from ..mutating.taken import UNCHECKED
 from ..readiness import StageReadiness, StageWords
 from .explain import explain_chain
 from .rules import ChainRules
@@ -22,6 +23,7 @@ _NOTES = (
     "the first refusal is the answer; without one, changed and same are answers of the requests that pass",
     "not replayed: what webhooks answer to a changed object, what the store says of it, and fields that no rule knows",
 )
+_UNVALIDATED = ("the answers to these requests are unknown: the validation of the server may refuse the fields",)
 
 
 class ChainReadiness(StageReadiness[ChainRules, GroupedPlan[ChainRules]]):
@@ -52,5 +54,14 @@ class ChainReadiness(StageReadiness[ChainRules, GroupedPlan[ChainRules]]):
         found = reader.connection.execute(statement("answers"), {"verdicts": str(verdicts)}).fetchall()
         rows = [[answer, count, by, code, message or why, example] for answer, by, code, why, count, example, message in found]
         tables = [Table("answers", answers, rows, title, _NOTES)]
-        paths = reader.connection.execute(statement("changed"), {"verdicts": str(verdicts)}).fetchall()
-        return [*tables, Table("changes", changed, list(map(list, paths)), "What changes in stored objects")] if paths else tables
+        if paths := reader.connection.execute(statement("changed"), {"verdicts": str(verdicts)}).fetchall():
+            tables.append(Table("changes", changed, list(map(list, paths)), "What changes in stored objects"))
+        return [*tables, *_unvalidated(reader, verdicts)]
+
+
+def _unvalidated(reader: LakeReader, verdicts: Path) -> Iterator[Table]:
+    """The changed fields that no rule of the validation knows."""
+    found = reader.connection.execute(statement("unvalidated"), {"verdicts": str(verdicts), "doubt": f": {UNCHECKED}"}).fetchall()
+    columns = [Column("resource"), Column("path"), Column("requests", number=True), Column("example", "AUDIT ID", wide=True)]
+    if found:
+        yield Table("unvalidated", columns, list(map(list, found)), "Changed fields that Hindcast does not validate", _UNVALIDATED)
