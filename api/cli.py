@@ -44,12 +44,13 @@ _MEMORY_HELP = "Memory limit of each process that evaluates policies; 0: three q
 _DEFAULT_LAKE = Path("hindcast-lake")
 
 # These commands query a lake several times, and always the files that it held at their start.
-_REPLAYING = ("replay", "calibrate", "readiness", "fleet", "exemptions", "gate", "policy", "schema")
+_REPLAYING = ("replay", "calibrate", "readiness", "fleet", "exemptions", "rollout", "gate", "policy", "schema")
 # These commands say something of clusters by name, without a report whose caveats tell of a name that two clusters share.
 _NAMING = (
     "replay",
     "calibrate",
     "exemptions",
+    "rollout",
     "policy",
     "schema",
     "watch",

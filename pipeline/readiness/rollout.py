@@ -6,9 +6,8 @@ Audit -> Warn -> Deny where nothing would be denied -> Deny everywhere. The evid
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from ..admission.policies.decode import BINDING
 from ..matching.namespaces import NAME_LABEL
@@ -31,7 +30,7 @@ def plan_rollout(entry: PolicyReadiness, rules: ReadinessRules, manifests: Manif
     `manifests` are the policies with their proposed exemptions in place: the bindings of the steps are made from them.
     """
     return tuple(
-        replace(step, manifest=step_manifest(step, entry, manifests))
+        replace(step, manifest=step_manifest(step, entry.policy, entry.binding, manifests))
         for step in _steps(entry, rules)
         if "Deny" not in entry.actions
     )
@@ -66,13 +65,13 @@ def ready_namespaces(namespaces: Sequence[NamespaceCount], rules: ReadinessRules
     return tuple(item.namespace for item in ready[:FIRST_NAMESPACES_MAX])
 
 
-def step_manifest(step: RolloutStep, entry: PolicyReadiness, manifests: Manifests) -> Mapping[str, Any]:
+def step_manifest(step: RolloutStep, policy: str, binding_name: str | None, manifests: Manifests) -> Object:
     """The binding that a step applies: the policy's own with other actions, or one next to it for the first namespaces.
 
     Once the whole binding denies, the one next to it has no effect and can be deleted.
     """
-    name = entry.binding or entry.policy
-    binding: Object = copy.deepcopy(manifests.objects.get((BINDING, name)) or new_binding(entry.policy, name))
+    name = binding_name or policy
+    binding: Object = copy.deepcopy(manifests.objects.get((BINDING, name)) or new_binding(policy, name))
     binding["spec"]["validationActions"] = list(step.actions)
     if step.namespaces:
         binding["metadata"] = {**binding["metadata"], "name": f"{name}-deny-first"}

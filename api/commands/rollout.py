@@ -1,0 +1,189 @@
+"""`hindcast rollout`: where Deny can begin today, what has to change before it can go on, and how to go back."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from api.context import Context
+from api.printing.output import Format
+from ingest.errors import InputError
+
+from . import replay
+from .parts import options
+
+if TYPE_CHECKING:
+    from api.printing.output import Table
+    from pipeline.readiness.exempting.manifests import Manifests
+    from pipeline.readiness.waves import Rollout, Wave
+    from pipeline.replay import Window
+    from pipeline.request import Object
+
+
+def command(
+    context: typer.Context,
+    policies: options.Policies = None,
+    since: options.Since = None,
+    until: options.Until = None,
+    kubernetes_version: options.KubernetesVersion = options.DEFAULT_VERSION,
+    rules: Annotated[Path | None, typer.Option(help="A YAML file that overrides single readiness rules.")] = None,
+    write: Annotated[
+        Path | None, typer.Option("--write", help="Write the manifests of each wave, and those that go back, into this new folder.")
+    ] = None,
+    other_authorizers: options.OtherAuthorizersOption = None,
+    workers: options.Workers = None,
+    limit: options.Limit = None,
+    output: options.Output = Format.TABLE,
+) -> int:
+    """Plan the way to Deny in waves of namespaces, prove the first wave in a replay, and print what the others wait for."""
+    from api import asked_values
+    from pipeline.readiness.assess import judge_units
+    from pipeline.readiness.rules import ReadinessRules
+    from pipeline.readiness.sql import dry_runs_kept
+    from pipeline.readiness.waves import plan_waves
+    from pipeline.replay import Window
+    from pipeline.runs import RunStore
+    from queries import open_lake
+
+    from .exemptions import manifests_of
+    from .parts.window import check_window
+    from .policies import chosen_policies
+
+    own: Context = context.obj
+    window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)
+    check_window(own, window)
+    chosen = ReadinessRules.load(rules) if rules else ReadinessRules()
+    given = chosen_policies(own, policies, None, None, version)
+    manifests = manifests_of(given, policies)
+    plan = replay.plan_of(own, given, window, version, other_authorizers, workers)
+    summary = replay.run(own, plan, workers)
+    with closing(open_lake(own.lake, files=plan.files)) as reader, dry_runs_kept(reader.connection):
+        judge_units(reader.connection, str(RunStore(own.lake).run(summary.run_id).verdicts), chosen)
+        found = plan_waves(reader.connection, chosen, manifests)
+    proofs = [_proved(own, each, manifests, window, version, workers) for each in found]
+    _print(found, proofs, Format(output), limit)
+    if write is not None:
+        _write(found, manifests, write, own)
+    own.tell_window(plan.words_of_window)
+    return 0
+
+
+def _proved(
+    own: Context, found: Rollout, manifests: Manifests, window: Window, version: tuple[int, int], workers: int | None
+) -> int | None:
+    """How many requests of the later half the manifests of wave 1 would deny; None without such a wave."""
+    from pipeline.readiness.waves import REST
+    from pipeline.runs import RunKind, RunStore
+    from queries import open_lake
+
+    if found.waves[0].why == REST:
+        return None
+    policies = _alone(manifests, found, dict(found.waves[0].binding)).policy_set()
+    plan = replay.plan_of(own, policies, replace(window, since=found.tried.since), version, None, workers)
+    summary = replay.run(own, plan, workers, RunKind.TRIAL)
+    verdicts = str(RunStore(own.lake).run(summary.run_id).verdicts)
+    denied = "SELECT count(DISTINCT (cluster, audit_id, ts)) FROM read_parquet(?) ANTI JOIN dry_runs USING (cluster, audit_id, ts)"
+    with closing(open_lake(own.lake, files=plan.files)) as reader:
+        ((requests,),) = reader.connection.execute(f"{denied} WHERE effect = 'deny'", [verdicts]).fetchall()
+    count: int = requests
+    return count
+
+
+def _alone(manifests: Manifests, found: Rollout, binding: Object) -> Manifests:
+    """The policy with one binding, and all objects that were given with it."""
+    from pipeline.readiness.exempting.manifests import Manifests as Some
+    from pipeline.readiness.exempting.manifests import key_of
+
+    policy = {key: each for key, each in manifests.objects.items() if key == ("ValidatingAdmissionPolicy", found.policy)}
+    return Some({**policy, key_of(binding): binding}, manifests.others)
+
+
+def _print(found: list[Rollout], proofs: list[int | None], output: Format, limit: int | None) -> None:
+    from api.printing.output import render
+
+    tables = [_waves_table(found), _tried_table(found, proofs), _needed_table(found)]
+    render([table for table in tables if table.rows] or tables[:1], output, limit=limit)
+
+
+def _waves_table(found: list[Rollout]) -> Table:
+    from api.printing.output import Column, Table
+
+    columns = [
+        Column("policy", may_shorten=True), Column("binding", may_go=1), Column("wave", number=True),
+        Column("namespaces", prose=True), Column("requests", number=True), Column("workloads", "TO CHANGE", number=True),
+        Column("why", prose=True),
+    ]  # fmt: skip
+    rows = [
+        [each.policy, each.binding, wave.number, _named(wave), wave.requests, len(wave.needed), wave.why]
+        for each in found
+        for wave in each.waves
+    ]
+    note = "`--write FOLDER` writes the manifests of each wave, and those that go back"
+    return Table("waves", columns, rows, "The way to Deny", (note,) if rows else ())
+
+
+def _named(wave: Wave) -> str:
+    return ", ".join(wave.namespaces) or "all that the binding selects"
+
+
+def _tried_table(found: list[Rollout], proofs: list[int | None]) -> Table:
+    from api.printing.output import Column, Table
+    from pipeline.readiness.words import percent
+
+    columns = [
+        Column("policy", may_shorten=True), Column("binding", may_go=2), Column("later_denied", "WAVE 1 DENIES", number=True),
+        Column("chosen", "CHOSEN EARLIER", number=True), Column("denied", "DENIED LATER", number=True),
+        Column("upper", "AT MOST", number=True), Column("since", "LATER HALF SINCE", may_go=1),
+    ]  # fmt: skip
+    rows = [
+        [each.policy, each.binding, proof, each.tried.namespaces, each.tried.denied, percent(each.tried.upper), each.tried.since]
+        for each, proof in zip(found, proofs, strict=True)
+    ]
+    notes = (
+        "wave 1 denies: requests of the later half of the window, by a replay of the manifests of wave 1",
+        "chosen earlier: namespaces without a denial in the earlier half; denied later: those with one in the later half",
+        "at most: the share of such namespaces that have a denial later (95% confidence)",
+    )
+    return Table("tried", columns, rows, "Tried on the later half of the window", notes)
+
+
+def _needed_table(found: list[Rollout]) -> Table:
+    from api.printing.output import Column, Table
+
+    columns = [
+        Column("policy", may_shorten=True, may_go=2), Column("wave", number=True), Column("namespace"), Column("unit", "WORKLOAD"),
+        Column("requests", number=True), Column("user", "LAST USER", may_go=1), Column("example", "AUDIT ID", wide=True),
+    ]  # fmt: skip
+    needed = [(each.policy, wave.number, need) for each in found for wave in each.waves for need in wave.needed]
+    rows = [[policy, wave, each.namespace, each.unit, each.requests, each.user, each.example] for policy, wave, each in needed]
+    return Table("needed", columns, rows, "What has to change first", ("`hindcast explain AUDIT_ID -f POLICIES` says why",))
+
+
+def _write(found: list[Rollout], manifests: Manifests, folder: Path, own: Context) -> None:
+    """The manifests of each wave, `POLICY-wave-N.yaml`, and `POLICY-back-N.yaml`, which undo it. Raises InputError."""
+    from pipeline.manifests.writing import to_yaml
+
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise InputError(f"--write: {folder} cannot be made: {error.strerror}", "name a folder that is not there yet") from error
+    for each in found:
+        name = each.binding or each.policy
+        before: list[Object] = []
+        for wave in each.waves:
+            is_new = not before if wave.namespaces else each.before is None
+            back = [*before, *([each.before] if not wave.namespaces and each.before is not None else ())]
+            undo = (_removal(wave) if is_new else "") + (to_yaml(back) if back else "")
+            (folder / f"{name}-wave-{wave.number}.yaml").write_text(to_yaml([dict(wave.binding)]), encoding="utf-8")
+            (folder / f"{name}-back-{wave.number}.yaml").write_text(undo, encoding="utf-8")
+            before = [dict(wave.binding)] if wave.namespaces else before
+        own.say(f"{folder}: {2 * len(each.waves)} files of {name}; `kubectl apply -f` takes each wave")
+
+
+def _removal(wave: Wave) -> str:
+    name = wave.binding["metadata"]["name"]
+    return f"# kubectl delete validatingadmissionpolicybinding {name}\n"

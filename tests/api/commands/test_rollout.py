@@ -1,0 +1,89 @@
+"""`hindcast rollout` over the bundled log: wave 1 denies nothing, later waves name who has to change, and each can be undone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from api.cli import run
+from tests.yaml_text import load_yaml_all
+
+POLICIES = Path(__file__).parents[3] / "api" / "demo" / "policies"
+REGISTRY = POLICIES / "image-registry.yaml"
+
+
+@pytest.fixture(scope="module")
+def lake(demo_lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("rollout") / "lake"
+    shutil.copytree(demo_lake, path)
+    return path
+
+
+def written(lake: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """The tables of a rollout; its files are in the folder."""
+    words = ["-q", "--lake", str(lake), "rollout", "-f", str(REGISTRY), "--write", str(folder), "--workers", "1", "-o", "json"]
+    assert run(words) == 0
+    tables: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return tables
+
+
+def denied(lake: Path, out: Path, *manifests: Path) -> set[tuple[str, str]]:
+    """The namespaces and bindings of the requests that would be denied."""
+    words = ["-q", "--lake", str(lake), "replay", "--workers", "1", "--export", str(out)]
+    assert run([*words, *(word for each in manifests for word in ("-f", str(each)))]) == 0
+    rows = [row for row in pq.read_table(out).to_pylist() if row["policy"] is not None and row["effect"] == "deny"]
+    return {(row["audit_id"], row["binding"]) for row in rows}
+
+
+def test_the_manifests_of_waves_deny_what_the_tables_say(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, policy = tmp_path / "waves", tmp_path / "policy.yaml"
+    tables = written(lake, folder, capsys)
+    documents = load_yaml_all(REGISTRY.read_text())
+    policy.write_text(json.dumps(next(each for each in documents if each["kind"] == "ValidatingAdmissionPolicy")))
+    out = tmp_path / "rows.parquet"
+    everywhere = denied(lake, out, policy)
+    assert everywhere
+    # The first wave denies nothing, each other one more than the one before, and the last all.
+    sizes = []
+    for number in range(1, len(list(folder.glob("*-wave-*.yaml"))) + 1):
+        sizes.append(len(denied(lake, out, policy, folder / f"image-registry-wave-{number}.yaml")))
+    assert sizes[0] == 0
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == len(everywhere)
+    (tried,) = tables["tried"]
+    assert tried["later_denied"] == 0
+    # Every namespace with matched requests and no denial is in the first wave, and each denial has somebody to write to.
+    assert tables["waves"][0]["namespaces"].split(", ") == sorted(tables["waves"][0]["namespaces"].split(", "))
+    assert {each["wave"] for each in tables["needed"]} == {each["wave"] for each in tables["waves"] if each["workloads"]}
+    assert all(each["user"] and each["example"] for each in tables["needed"])
+
+
+def test_each_wave_can_be_undone(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "waves"
+    written(lake, folder, capsys)
+    (own,) = [each for each in load_yaml_all(REGISTRY.read_text()) if each["kind"] == "ValidatingAdmissionPolicyBinding"]
+    cluster = before = {own["metadata"]["name"]: own}
+    states = [before]
+    last = len(list(folder.glob("*-wave-*.yaml")))
+    for number in range(1, last + 1):
+        (binding,) = load_yaml_all((folder / f"image-registry-wave-{number}.yaml").read_text())
+        cluster = {**cluster, binding["metadata"]["name"]: binding}
+        states.append(cluster)
+    for number in range(last, 0, -1):
+        text = (folder / f"image-registry-back-{number}.yaml").read_text()
+        removed = [line.split()[-1] for line in text.splitlines() if line.startswith("# kubectl delete")]
+        undone = {each["metadata"]["name"]: each for each in load_yaml_all(text) if each}
+        cluster = {name: each for name, each in {**cluster, **undone}.items() if name not in removed}
+        assert cluster == states[number - 1]
+    assert cluster == before
+
+
+def test_a_folder_that_is_there_is_not_written_over(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["-q", "--lake", str(lake), "rollout", "-f", str(REGISTRY), "--write", str(tmp_path), "--workers", "1"]
+    assert run(words) == 2
+    assert "name a folder that is not there yet" in capsys.readouterr().err
