@@ -11,12 +11,9 @@ from queries.catalog import LakeFiles
 
 from ..runs import RunStore
 from ..stages.readiness import keep_counted
-from ..stages.registry import AUTHORIZATION, CONDITIONS, MUTATING, POD_SECURITY, SCHEMA, VALIDATING, WEBHOOKS
+from ..stages.registry import IN_ORDER
 from .report import RefusedFirst, Report, Together, joined
 from .sql import dry_runs_kept, statement
-
-# In the order of the API server: kubernetes/apiserver pkg/endpoints/handlers/create.go, and plugins/names.go for admission.
-_ORDER = (AUTHORIZATION, CONDITIONS, MUTATING, SCHEMA, POD_SECURITY, VALIDATING, WEBHOOKS)
 
 
 def joined_over(lake: Path, files: LakeFiles | None, reports: Sequence[Report]) -> Report:
@@ -31,7 +28,7 @@ def joined_over(lake: Path, files: LakeFiles | None, reports: Sequence[Report]) 
 def _together(reader: LakeReader, lake: Path, report: Report) -> Together | None:
     connection, parts = reader.connection, []
     with dry_runs_kept(connection):
-        for place, stage in enumerate(each for each in _ORDER if each.name in report.runs):
+        for place, stage in enumerate(each for each in IN_ORDER if each.name in report.runs):
             verdicts = RunStore(lake).run(report.runs[stage.name]).verdicts
             if not verdicts.is_file():
                 return None

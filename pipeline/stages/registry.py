@@ -24,6 +24,8 @@ POD_SECURITY = PodSecurity()
 
 DEFAULT = VALIDATING
 STAGES: tuple[Stage[Any, Any], ...] = (VALIDATING, AUTHORIZATION, MUTATING, WEBHOOKS, SCHEMA, CONDITIONS, POD_SECURITY)
+# As a request meets them: kubernetes/apiserver pkg/endpoints/handlers/create.go, and plugins/names.go for admission.
+IN_ORDER = (AUTHORIZATION, CONDITIONS, MUTATING, SCHEMA, POD_SECURITY, VALIDATING, WEBHOOKS)
 
 
 # It judges by the manifests of other stages, so that no manifest is given to it alone.
