@@ -76,11 +76,11 @@ def _proved(
     own: Context, found: Rollout, manifests: Manifests, window: Window, version: tuple[int, int], workers: int | None
 ) -> int | None:
     """How many requests of the later half the manifests of wave 1 would deny; None without such a wave."""
-    from pipeline.readiness.waves import REST
+    from pipeline.readiness.waves import CLEAN
     from pipeline.runs import RunKind, RunStore
     from queries import open_lake
 
-    if found.waves[0].why == REST:
+    if found.waves[0].why != CLEAN:
         return None
     policies = _alone(manifests, found, dict(found.waves[0].binding)).policy_set()
     plan = replay.plan_of(own, policies, replace(window, since=found.tried.since), version, None, workers)

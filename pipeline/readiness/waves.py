@@ -126,12 +126,13 @@ def _rollout(
     ]
     waves: list[Wave] = []
     chosen: list[str] = []
-    for why, found in groups:
+    # Wave 1 is always that which can begin today: without such namespaces the first one has number 2 or 3.
+    for number, (why, found) in enumerate(groups, start=1):
         if found:
             chosen += sorted(each.namespace for each in found)
-            waves.append(_wave(len(waves) + 1, why, found, needed, step_manifest(_step(chosen), policy, binding, manifests)))
+            waves.append(_wave(number, why, found, needed, step_manifest(_step(chosen), policy, binding, manifests)))
     last = [each for each in spaces if each.namespace in spared]
-    waves.append(_wave(len(waves) + 1, REST, last, needed, step_manifest(_step(()), policy, binding, manifests)))
+    waves.append(_wave(len(groups) + 1, REST, last, needed, step_manifest(_step(()), policy, binding, manifests)))
     before = manifests.objects.get(("ValidatingAdmissionPolicyBinding", binding or policy))
     return Rollout(policy, binding, tuple(waves), _tried(own, spaces[0].middle, rules), before)
 

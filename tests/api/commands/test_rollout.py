@@ -49,9 +49,7 @@ def test_the_manifests_of_waves_deny_what_the_tables_say(lake: Path, tmp_path: P
     everywhere = denied(lake, out, policy)
     assert everywhere
     # The first wave denies nothing, each other one more than the one before, and the last all.
-    sizes = []
-    for number in range(1, len(list(folder.glob("*-wave-*.yaml"))) + 1):
-        sizes.append(len(denied(lake, out, policy, folder / f"image-registry-wave-{number}.yaml")))
+    sizes = [len(denied(lake, out, policy, wave)) for wave in sorted(folder.glob("*-wave-*.yaml"))]
     assert sizes[0] == 0
     assert sizes == sorted(sizes)
     assert sizes[-1] == len(everywhere)
@@ -69,13 +67,13 @@ def test_each_wave_can_be_undone(lake: Path, tmp_path: Path, capsys: pytest.Capt
     (own,) = [each for each in load_yaml_all(REGISTRY.read_text()) if each["kind"] == "ValidatingAdmissionPolicyBinding"]
     cluster = before = {own["metadata"]["name"]: own}
     states = [before]
-    last = len(list(folder.glob("*-wave-*.yaml")))
-    for number in range(1, last + 1):
-        (binding,) = load_yaml_all((folder / f"image-registry-wave-{number}.yaml").read_text())
+    waves = sorted(folder.glob("*-wave-*.yaml"))
+    for wave in waves:
+        (binding,) = load_yaml_all(wave.read_text())
         cluster = {**cluster, binding["metadata"]["name"]: binding}
         states.append(cluster)
-    for number in range(last, 0, -1):
-        text = (folder / f"image-registry-back-{number}.yaml").read_text()
+    for number, wave in reversed([*enumerate(waves, start=1)]):
+        text = (folder / wave.name.replace("-wave-", "-back-")).read_text()
         removed = [line.split()[-1] for line in text.splitlines() if line.startswith("# kubectl delete")]
         undone = {each["metadata"]["name"]: each for each in load_yaml_all(text) if each}
         cluster = {name: each for name, each in {**cluster, **undone}.items() if name not in removed}
