@@ -55,7 +55,7 @@ def command(
     kubernetes_version: Annotated[
         str | None, typer.Option("--kubernetes-version", help="The minor version of all clusters. [default: as each log shows]")
     ] = None,
-    rules: Annotated[Path | None, typer.Option(help="A YAML file that overrides single readiness rules.")] = None,
+    rules: options.Rules = None,
     calibration: Annotated[
         bool, typer.Option("--calibrate/--no-calibrate", help="Also compare with the recorded outcomes of each cluster.")
     ] = True,

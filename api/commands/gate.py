@@ -48,7 +48,7 @@ def command(
     since: options.Since = None,
     until: options.Until = None,
     kubernetes_version: options.KubernetesVersion = options.DEFAULT_VERSION,
-    rules: Annotated[Path | None, typer.Option(help="A YAML file that overrides single readiness rules.")] = None,
+    rules: options.Rules = None,
     max_denied_units: Annotated[
         int | None,
         typer.Option("--max-denied-workloads", min=0, help="Workloads that may be denied; overrides the rule denied_units_max."),

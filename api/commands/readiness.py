@@ -40,7 +40,7 @@ def command(
     since: options.Since = None,
     until: options.Until = None,
     kubernetes_version: options.KubernetesVersion = options.DEFAULT_VERSION,
-    rules: Annotated[Path | None, typer.Option(help="A YAML file that overrides single readiness rules.")] = None,
+    rules: options.Rules = None,
     calibration: Annotated[
         bool,
         typer.Option("--calibrate/--no-calibrate", help="Also replay the bound policies, and compare with the recorded outcomes."),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,8 +22,10 @@ if TYPE_CHECKING:
     from api.printing.output import Table
     from pipeline.readiness.exempting.manifests import Manifests
     from pipeline.readiness.waves import Rollout, Wave
-    from pipeline.replay import Window
+    from pipeline.replay import ReplayPlan, Window
     from pipeline.request import Object
+
+_NOTHING = "no policy of these matched a recorded request without denying already, so there is no wave to begin with"
 
 
 def command(
@@ -30,7 +34,7 @@ def command(
     since: options.Since = None,
     until: options.Until = None,
     kubernetes_version: options.KubernetesVersion = options.DEFAULT_VERSION,
-    rules: Annotated[Path | None, typer.Option(help="A YAML file that overrides single readiness rules.")] = None,
+    rules: options.Rules = None,
     write: Annotated[
         Path | None, typer.Option("--write", help="Write the manifests of each wave, and those that go back, into this new folder.")
     ] = None,
@@ -64,42 +68,48 @@ def command(
     with closing(open_lake(own.lake, files=plan.files)) as reader, dry_runs_kept(reader.connection):
         judge_units(reader.connection, str(RunStore(own.lake).run(summary.run_id).verdicts), chosen)
         found = plan_waves(reader.connection, chosen, manifests)
-    proofs = [_proved(own, each, manifests, window, version, workers) for each in found]
+    asked = partial(replay.plan_of, own, version=version, other_authorizers=other_authorizers, workers=workers)
+    proofs = [_proved(own, each, manifests, asked, window, workers) for each in found]
     _print(found, proofs, Format(output), limit)
     if write is not None:
-        _write(found, manifests, write, own)
+        _write(found, write, own)
     own.tell_window(plan.words_of_window)
     return 0
 
 
 def _proved(
-    own: Context, found: Rollout, manifests: Manifests, window: Window, version: tuple[int, int], workers: int | None
+    own: Context,
+    found: Rollout,
+    manifests: Manifests,
+    planned: Callable[..., ReplayPlan],
+    window: Window,
+    workers: int | None,
 ) -> int | None:
     """How many requests of the later half the manifests of wave 1 would deny; None without such a wave."""
+    from pipeline.readiness.stage_flow import trial
     from pipeline.readiness.waves import CLEAN
-    from pipeline.runs import RunKind, RunStore
+    from pipeline.stages.registry import DEFAULT
     from queries import open_lake
 
     if found.waves[0].why != CLEAN:
         return None
     policies = _alone(manifests, found, dict(found.waves[0].binding)).policy_set()
-    plan = replay.plan_of(own, policies, replace(window, since=found.tried.since), version, None, workers)
-    summary = replay.run(own, plan, workers, RunKind.TRIAL)
-    verdicts = str(RunStore(own.lake).run(summary.run_id).verdicts)
+    plan = planned(policies=policies, window=replace(window, since=found.tried.since))
     denied = "SELECT count(DISTINCT (cluster, audit_id, ts)) FROM read_parquet(?) ANTI JOIN dry_runs USING (cluster, audit_id, ts)"
-    with closing(open_lake(own.lake, files=plan.files)) as reader:
-        ((requests,),) = reader.connection.execute(f"{denied} WHERE effect = 'deny'", [verdicts]).fetchall()
+    tried = trial(own.lake, DEFAULT, plan, lambda stage, own_plan, kind: replay.run(own, plan, workers, kind))
+    with tried as verdicts, closing(open_lake(own.lake, files=plan.files)) as reader:
+        ((requests,),) = reader.connection.execute(f"{denied} WHERE effect = 'deny'", [str(verdicts)]).fetchall()
     count: int = requests
     return count
 
 
 def _alone(manifests: Manifests, found: Rollout, binding: Object) -> Manifests:
     """The policy with one binding, and all objects that were given with it."""
-    from pipeline.readiness.exempting.manifests import Manifests as Some
-    from pipeline.readiness.exempting.manifests import key_of
+    from pipeline.admission.policies.decode import POLICY
+    from pipeline.readiness.exempting.manifests import Manifests, key_of
 
-    policy = {key: each for key, each in manifests.objects.items() if key == ("ValidatingAdmissionPolicy", found.policy)}
-    return Some({**policy, key_of(binding): binding}, manifests.others)
+    key = (POLICY, found.policy)
+    return Manifests({key: manifests.objects[key], key_of(binding): binding}, manifests.others)
 
 
 def _print(found: list[Rollout], proofs: list[int | None], output: Format, limit: int | None) -> None:
@@ -123,7 +133,7 @@ def _waves_table(found: list[Rollout]) -> Table:
         for wave in each.waves
     ]
     note = "`--write FOLDER` writes the manifests of each wave, and those that go back"
-    return Table("waves", columns, rows, "The way to Deny", (note,) if rows else ())
+    return Table("waves", columns, rows, "The way to Deny", (note if rows else _NOTHING,))
 
 
 def _named(wave: Wave) -> str:
@@ -163,27 +173,33 @@ def _needed_table(found: list[Rollout]) -> Table:
     return Table("needed", columns, rows, "What has to change first", ("`hindcast explain AUDIT_ID -f POLICIES` says why",))
 
 
-def _write(found: list[Rollout], manifests: Manifests, folder: Path, own: Context) -> None:
-    """The manifests of each wave, `POLICY-wave-N.yaml`, and `POLICY-back-N.yaml`, which undo it. Raises InputError."""
+def _write(found: list[Rollout], folder: Path, own: Context) -> None:
+    """The manifests of each wave, `BINDING-wave-N.yaml`, and `BINDING-back-N.yaml`, which undo it. Raises InputError."""
     from pipeline.manifests.writing import to_yaml
 
     try:
         folder.mkdir(parents=True)
+        for each in found:
+            name = each.binding or each.policy
+            for wave, undo in _ways_back(each):
+                (folder / f"{name}-wave-{wave.number}.yaml").write_text(to_yaml([dict(wave.binding)]), encoding="utf-8")
+                (folder / f"{name}-back-{wave.number}.yaml").write_text(undo, encoding="utf-8")
+            own.say(f"{folder}: {2 * len(each.waves)} files of {name}; `kubectl apply -f` takes each wave")
     except OSError as error:
-        raise InputError(f"--write: {folder} cannot be made: {error.strerror}", "name a folder that is not there yet") from error
-    for each in found:
-        name = each.binding or each.policy
-        before: list[Object] = []
-        for wave in each.waves:
-            is_new = not before if wave.namespaces else each.before is None
-            back = [*before, *([each.before] if not wave.namespaces and each.before is not None else ())]
-            undo = (_removal(wave) if is_new else "") + (to_yaml(back) if back else "")
-            (folder / f"{name}-wave-{wave.number}.yaml").write_text(to_yaml([dict(wave.binding)]), encoding="utf-8")
-            (folder / f"{name}-back-{wave.number}.yaml").write_text(undo, encoding="utf-8")
-            before = [dict(wave.binding)] if wave.namespaces else before
-        own.say(f"{folder}: {2 * len(each.waves)} files of {name}; `kubectl apply -f` takes each wave")
+        hint = "name a folder that is not there yet"
+        raise InputError(f"--write: {folder} cannot be written: {error.strerror}", hint) from error
 
 
-def _removal(wave: Wave) -> str:
-    name = wave.binding["metadata"]["name"]
-    return f"# kubectl delete validatingadmissionpolicybinding {name}\n"
+def _ways_back(found: Rollout) -> Iterator[tuple[Wave, str]]:
+    """Each wave, and what undoes it: the manifests of before, and the command that removes a binding that the wave creates."""
+    from pipeline.manifests.shell import command_line
+    from pipeline.manifests.writing import comment, to_yaml
+
+    before: list[Object] = []
+    for wave in found.waves:
+        is_last = not wave.namespaces
+        back = [*before, *([found.before] if is_last and found.before is not None else ())]
+        is_new = found.before is None if is_last else not before
+        removal = command_line(["kubectl", "delete", "validatingadmissionpolicybinding", wave.binding["metadata"]["name"]])
+        yield wave, (comment(removal) if is_new else "") + (to_yaml(back) if back else "")
+        before = before if is_last else [dict(wave.binding)]

@@ -46,7 +46,7 @@ def command(
     cursor: Annotated[
         Path | None, typer.Option(help="The file that records the progress. Default: a file in the lake, named after the policies.")
     ] = None,
-    rules: Annotated[Path | None, typer.Option(help="A YAML file that overrides single readiness rules.")] = None,
+    rules: options.Rules = None,
     calibration: Annotated[
         bool, typer.Option("--calibrate/--no-calibrate", help="At the start, measure how far the replay agrees with the record.")
     ] = False,

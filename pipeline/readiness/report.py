@@ -129,7 +129,7 @@ def with_caveats(report: Report, sentences: Iterable[str]) -> Report:
     return replace(report, caveats=tuple(dict.fromkeys((*sentences, *report.caveats))))
 
 
-def joined(reports: Sequence[Report], together: Together | None = None) -> Report:
+def joined(reports: Sequence[Report]) -> Report:
     """The reports on the runs of several stages over the same requests as one, in their order. Raises ValueError without any."""
     if not reports:
         raise ValueError("there is no report to join")
@@ -147,5 +147,4 @@ def joined(reports: Sequence[Report], together: Together | None = None) -> Repor
         removed=tuple(change for report in reports for change in report.removed),
         runs={stage: run_id for report in reports for stage, run_id in report.runs.items()},
         over_time=tuple(chart for report in reports for chart in report.over_time),
-        together=together,
     )

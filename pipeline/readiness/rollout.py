@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from ..admission.policies.decode import BINDING
 from ..matching.namespaces import NAME_LABEL
@@ -55,14 +56,33 @@ def _steps(entry: PolicyReadiness, rules: ReadinessRules) -> Iterator[RolloutSte
 
 def ready_namespaces(namespaces: Sequence[NamespaceCount], rules: ReadinessRules) -> tuple[str, ...]:
     """The namespaces in which nothing would have been denied and enough could be judged: most traffic first, the system's never."""
-    spared = {*rules.system_namespaces, *rules.sink_namespaces, ""}
-    ready = [
-        item
-        for item in namespaces
-        if item.namespace not in spared and item.denied == 0 and item.unknown <= item.matched * rules.unknown_share_max
-    ]
+    spared = spared_namespaces(rules)
+    ready = [item for item in namespaces if item.namespace not in spared and is_clean(item, rules)]
     ready.sort(key=lambda item: (-item.matched, item.namespace))
     return tuple(item.namespace for item in ready[:FIRST_NAMESPACES_MAX])
+
+
+class Counted(Protocol):
+    """The requests of one namespace: how many matched, and would be denied or unknown."""
+
+    @property
+    def matched(self) -> int: ...
+
+    @property
+    def denied(self) -> int: ...
+
+    @property
+    def unknown(self) -> int: ...
+
+
+def spared_namespaces(rules: ReadinessRules) -> frozenset[str]:
+    """Those where Deny never begins: the system's, the sink's, and none at all."""
+    return frozenset({*rules.system_namespaces, *rules.sink_namespaces, ""})
+
+
+def is_clean(item: Counted, rules: ReadinessRules) -> bool:
+    """Whether nothing in a namespace would have been denied, and enough could be judged."""
+    return item.denied == 0 and item.unknown <= item.matched * rules.unknown_share_max
 
 
 def step_manifest(step: RolloutStep, policy: str, binding_name: str | None, manifests: Manifests) -> Object:
@@ -71,7 +91,8 @@ def step_manifest(step: RolloutStep, policy: str, binding_name: str | None, mani
     Once the whole binding denies, the one next to it has no effect and can be deleted.
     """
     name = binding_name or policy
-    binding: Object = copy.deepcopy(manifests.objects.get((BINDING, name)) or new_binding(policy, name))
+    own = manifests.objects.get((BINDING, name)) if binding_name is not None else None
+    binding: Object = copy.deepcopy(own or new_binding(policy, name))
     binding["spec"]["validationActions"] = list(step.actions)
     if step.namespaces:
         binding["metadata"] = {**binding["metadata"], "name": f"{name}-deny-first"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from queries import LakeReader, open_lake
@@ -22,7 +23,7 @@ def joined_over(lake: Path, files: LakeFiles | None, reports: Sequence[Report]) 
     if len(whole.runs) < 2 or any(entry.change is not None for entry in whole.policies):
         return whole
     with closing(open_lake(lake, files=files)) as reader:
-        return joined(reports, _together(reader, lake, whole))
+        return replace(whole, together=_together(reader, lake, whole))
 
 
 def _together(reader: LakeReader, lake: Path, report: Report) -> Together | None:

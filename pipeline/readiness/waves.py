@@ -13,11 +13,12 @@ from typing import Any
 
 import duckdb
 
+from ..admission.policies.decode import BINDING
 from ..request import Object
 from .counting.bounds import upper_bound
 from .exempting.manifests import Manifests
 from .exempting.measures import RolloutStep
-from .rollout import DENY, step_manifest
+from .rollout import DENY, is_clean, spared_namespaces, step_manifest
 from .rules import ReadinessRules
 from .sql import statement
 
@@ -96,7 +97,10 @@ class _Space:
 
 
 def plan_waves(connection: duckdb.DuckDBPyConnection, rules: ReadinessRules, manifests: Manifests) -> list[Rollout]:
-    """The rollout of each policy and binding that matched requests. The tables of assess.judge_units must be there."""
+    """The rollout of each policy and binding that matched requests and does not deny yet.
+
+    The tables of assess.judge_units must be there.
+    """
     spaces: dict[tuple[str, str | None], list[_Space]] = {}
     for policy, binding, *rest in connection.execute(statement("waves")).fetchall():
         spaces.setdefault((policy, binding), []).append(_Space(*rest))
@@ -106,7 +110,13 @@ def plan_waves(connection: duckdb.DuckDBPyConnection, rules: ReadinessRules, man
     return [
         _rollout(policy, binding, found, needed.get((policy, binding), ()), rules, manifests)
         for (policy, binding), found in spaces.items()
+        if not _denies(binding, manifests)
     ]
+
+
+def _denies(binding: str | None, manifests: Manifests) -> bool:
+    found = manifests.objects.get((BINDING, binding)) if binding is not None else None
+    return found is not None and "Deny" in (found["spec"].get("validationActions") or ())
 
 
 def _rollout(
@@ -117,12 +127,12 @@ def _rollout(
     rules: ReadinessRules,
     manifests: Manifests,
 ) -> Rollout:
-    spared = {*rules.system_namespaces, *rules.sink_namespaces, ""}
+    spared = spared_namespaces(rules)
     own = [each for each in spaces if each.namespace not in spared]
     groups = [
-        (CLEAN, [each for each in own if not each.denied and _is_known(each, rules)]),
+        (CLEAN, [each for each in own if is_clean(each, rules)]),
         (FEW, [each for each in own if each.denied and each.denied_units <= _FEW_WORKLOADS]),
-        (MANY, [each for each in own if each.denied_units > _FEW_WORKLOADS or (not each.denied and not _is_known(each, rules))]),
+        (MANY, [each for each in own if not is_clean(each, rules) and not (each.denied and each.denied_units <= _FEW_WORKLOADS)]),
     ]
     waves: list[Wave] = []
     chosen: list[str] = []
@@ -133,7 +143,7 @@ def _rollout(
             waves.append(_wave(number, why, found, needed, step_manifest(_step(chosen), policy, binding, manifests)))
     last = [each for each in spaces if each.namespace in spared]
     waves.append(_wave(len(groups) + 1, REST, last, needed, step_manifest(_step(()), policy, binding, manifests)))
-    before = manifests.objects.get(("ValidatingAdmissionPolicyBinding", binding or policy))
+    before = manifests.objects.get((BINDING, binding)) if binding is not None else None
     return Rollout(policy, binding, tuple(waves), _tried(own, spaces[0].middle, rules), before)
 
 
@@ -145,10 +155,6 @@ def _wave(number: int, why: str, spaces: Sequence[_Space], needed: Iterable[Need
 
 def _step(namespaces: Sequence[str]) -> RolloutStep:
     return RolloutStep(DENY, tuple(namespaces))
-
-
-def _is_known(space: _Space, rules: ReadinessRules) -> bool:
-    return space.unknown <= space.matched * rules.unknown_share_max
 
 
 def _tried(spaces: Sequence[_Space], middle: datetime, rules: ReadinessRules) -> Tried:

@@ -10,16 +10,14 @@ from functools import partial
 from queries import LakeReader
 
 from ..admission.policies import CompiledPolicy, CompiledSet, Decision, PolicySet, compile_set, evaluate_request
-from ..admission.policies.decode import is_mutating
 from ..admission.policies.evaluate import OUT_OF_BUDGET
 from ..authorization import RecordedRbac
 from ..cel.costs.costed import EXCEEDED
 from ..history.world import LogHistory
-from ..manifests.documents import Document
 from ..matching import Target
 from ..request import AdmissionRequest, GroupVersionResource
 from .past import load_history, param_kinds_of
-from .plan import ReplayPlan
+from .plan import ReplayPlan, mutating_among
 from .worlds import Worlds
 
 
@@ -74,12 +72,13 @@ class Judges:
 
 def _changed_first(policies: PolicySet, version: tuple[int, int]) -> Callable[[Target], bool]:
     """Whether a mutating policy that was given with some policies may be for a target."""
-    if not any(is_mutating(each.object) for each in policies.objects):
+    documents = mutating_among(policies)
+    if not documents:
         return lambda target: False
     # Imported late: stages lie above replays.
     from ..stages.first import concerned_by
 
-    return concerned_by([Document(each.object, each.source) for each in policies.objects], version)
+    return concerned_by(documents, version)
 
 
 class Judge:
@@ -117,7 +116,7 @@ class Judge:
         if not rows:
             return None
         if self._is_changed(Target.of(request)):
-            return Judgement("unknown", "mutating policies given with it may change the object first", "insufficient")
+            return Judgement("unknown", "mutating policies of the same folder may change the object first", "insufficient")
         denied = [row for row in rows if row.effect is Decision.DENY]
         if denied:
             said = next((row for row in denied if row.message), denied[0])

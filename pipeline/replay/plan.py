@@ -29,10 +29,18 @@ from ..manifests.documents import Document
 from ..requests.classes import RequestClass
 from ..requests.plan import RecordsPlan
 from ..runs.plan import PlannedRule, plain
+from ..runs.revision import JUDGED
 from ..runs.window import Window
 from .policies import Policies, judged_by
 
 AS_RECORDED = "as recorded"  # in place of policies in a plan that takes them from the log
+
+
+def mutating_among(policies: PolicySet | None) -> tuple[Document, ...]:
+    """The manifests that were given with some policies, if mutating policies are among them."""
+    given = policies.objects if policies is not None else ()
+    is_changed = any(is_mutating(each.object) for each in given)
+    return tuple(Document(each.object, each.source) for each in given) if is_changed else ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +70,7 @@ class ReplayPlan(RecordsPlan):
     @property
     def mutating(self) -> tuple[Document, ...]:
         """The manifests that were given with the policies, if mutating policies are among them."""
-        given = self.policies.objects if self.policies is not None else ()
-        is_changed = any(is_mutating(each.object) for each in given)
-        return tuple(Document(each.object, each.source) for each in given) if is_changed else ()
+        return mutating_among(self.policies)
 
     @property
     def words_of_window(self) -> str:
@@ -74,11 +80,15 @@ class ReplayPlan(RecordsPlan):
     def document(self) -> dict[str, Any]:
         """See RunPlan."""
         found = super().document() | {"wanted": sorted(self.wanted)} if self.wanted else super().document()
-        return found | {
-            "change_delay_seconds": self.change_delay.total_seconds(),
-            "policies": _policy_document(self.policies) if self.policies else AS_RECORDED,
-            "classes": [dataclasses.asdict(item) for item in self.classes],
-        }
+        return (
+            found
+            | ({"judged": JUDGED} if self.mutating else {})
+            | {
+                "change_delay_seconds": self.change_delay.total_seconds(),
+                "policies": _policy_document(self.policies) if self.policies else AS_RECORDED,
+                "classes": [dataclasses.asdict(item) for item in self.classes],
+            }
+        )
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any], policies: PolicySet | None) -> ReplayPlan:

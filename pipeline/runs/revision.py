@@ -9,6 +9,9 @@ from typing import Any, Protocol
 
 from .verdict import INSUFFICIENT, VERDICT_VALUES, Flip
 
+# Part of the name of a run with mutating policies, so that runs of versions that called each changed object unknown are not read.
+JUDGED = "the objects that mutating policies change"
+
 
 class Revision(Protocol):
     """Revisions that are equal make equal rows of equal ones."""

@@ -1,7 +1,7 @@
 """What mutating policies of the same folder do to the requests that another stage judges: they come first.
 
-The verdict on an object that they change would be about another object, so the rules of the stage are asked about what is left of
-it. Where nothing is known of that, the verdict is unknown. Where they change nothing, it stands.
+A verdict on the object that the client sent would be about another object, so the stage judges the changed one. Where Hindcast does
+not know that, the verdict is unknown. Where they change nothing, the verdict stands.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from queries import LakeReader
 
 from ..admission.policies.decode import is_mutating
 from ..admission.policies.model import PolicySet
+from ..explaining.asked import Asked
 from ..manifests.documents import Document
 from ..matching import Target
+from ..request import AdmissionRequest
 from ..runs.executors import Executor
 from ..runs.plan import RunPlan
 from ..runs.revision import Replaced, Revision, Withdrawn
@@ -24,7 +28,11 @@ from ..runs.verdicts import Pass
 from .mutating.chain import Chain
 from .mutating.decode import rules_of
 
-FIRST = "mutating policies given with it change the object first, and this rule is not asked about what is left of it"
+if TYPE_CHECKING:
+    from .chain.rules import ChainRules
+
+FIRST = "mutating policies of the same folder change the object first"
+_NOT_ASKED = f"{FIRST}, and Hindcast does not judge the changed object by this rule"
 
 
 def concerned_by(documents: Sequence[Document], version: tuple[int, int]) -> Callable[[Target], bool]:
@@ -59,14 +67,31 @@ def _doubts(
     policies: PolicySet | None,
 ) -> Mapping[Pass, Revision]:
     # Imported late: the chain asks the stages that ask for this.
-    from .chain.behind import left_of
+    from .chain.behind import judged_behind
+
+    found = judged_behind(_rules(documents, policies), plan, lake, workers, executor)
+    return {place: _revised(rows) for place, rows in found.items()}
+
+
+def changed_first(
+    documents: Sequence[Document], reader: LakeReader, asked: Asked, policies: PolicySet | None = None
+) -> Mapping[int, AdmissionRequest | str]:
+    """What the mutating policies among some manifests make of one request, by its pass, or why that is not known.
+
+    Empty where they change nothing. It may leave tables in the reader's connection.
+    """
+    if not any(is_mutating(each.value) for each in documents):
+        return {}
+    from .chain.behind import changed_requests
+
+    return changed_requests(reader, _rules(documents, policies), asked)
+
+
+def _rules(documents: Sequence[Document], policies: PolicySet | None) -> ChainRules:
     from .chain.rules import chain_rules
 
     rules = chain_rules(documents)
-    if policies is not None:
-        rules = replace(rules, mutating=replace(rules.mutating, later=policies))
-    found = left_of(rules, plan, lake, workers, executor)
-    return {place: _revised(rows) for place, rows in found.items()}
+    return rules if policies is None else replace(rules, mutating=replace(rules.mutating, later=policies))
 
 
 def _revised(rows: Sequence[Mapping[str, Any]]) -> Revision:
@@ -74,4 +99,4 @@ def _revised(rows: Sequence[Mapping[str, Any]]) -> Revision:
     own = rows[1:]
     detail = json.loads(rows[0]["detail"] or "{}")
     lost = detail.get("lost", "")
-    return Replaced.of(own, detail["by"]) if own and not lost else Withdrawn(lost or FIRST)
+    return Replaced.of(own, detail["by"]) if own and not lost else Withdrawn(lost or _NOT_ASKED)

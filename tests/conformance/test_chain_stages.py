@@ -36,7 +36,7 @@ def _refuses(row: Mapping[str, Any]) -> bool:
 def _of_rules(rows: list[Mapping[str, Any]], truth: Mapping[str, Any]) -> str:
     """How the rows of one policy, or of one level, on one request stand to the server's answer."""
     if any(_refuses(row) for row in rows):
-        return "right" if truth["decision"] == "deny" else "refuses what was let pass"
+        return "right" if truth["decision"] == "deny" else "refuses a request that the server admits"
     names = {f"validating-policy:{row['policy']}" for row in rows} | {row["stage"] for row in rows}
     if truth.get("decidedBy") not in names:
         return "right"
@@ -49,7 +49,7 @@ def _of_mutation(row: Mapping[str, Any], truth: Mapping[str, Any]) -> str:
     if row["decision"] == "unknown":
         return "unknown"
     if later or row["effect"] == "deny":
-        return "right" if truth["decision"] == "deny" else "refuses what was let pass"
+        return "right" if truth["decision"] == "deny" else "refuses a request that the server admits"
     is_by_mutation = truth.get("decidedBy") in _OF_CHANGE and row["flip"] is not None
     return "admits what it made invalid" if is_by_mutation else "right"
 
@@ -121,3 +121,27 @@ def test_what_no_rule_of_the_validation_knows_is_said_once(
     assert run(["-q", "--lake", str(chain_lake), "replay", "--chain", "-f", folder]) == 0
     rows = capsys.readouterr().out.partition("Changed fields that Hindcast does not validate\n")[2].splitlines()
     assert [line.split()[:2] for line in rows[1:3]] == [["pods/ephemeralcontainers", "spec"], ["deployments.apps", "status"]]
+
+
+@pytest.mark.parametrize(("name", "stage"), [("05-registry", "validating"), ("15-level", "pod-security")])
+def test_an_explanation_is_of_the_object_that_was_judged(
+    shared: Path, chain_lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, stage: str
+) -> None:
+    """Of requests whose verdict mutation turns, and of some that are not known: each says what the replay says."""
+    folder, out = str(shared / "data" / "chain-a" / "sets" / name), tmp_path / "rows.parquet"
+    ask = ["-q", "--lake", str(chain_lake)]
+    assert run([*ask, "replay", "-f", folder, "--kubernetes-version", "1.36", "--export", str(out)]) == 0
+    rows = [row for row in pq.read_table(out).to_pylist() if row["stage"] == stage and row["policy"] is not None]
+    turned = [row["audit_id"] for row in rows if "first" in json.loads(row["detail"] or "{}")]
+    unknown = [row["audit_id"] for row in rows if row["decision"] == "unknown"]
+    for audit_id in [*dict.fromkeys(turned)][:3] + [*dict.fromkeys(unknown)][:1]:
+        capsys.readouterr()
+        assert run([*ask, "explain", audit_id, "-f", folder, "--kubernetes-version", "1.36", "-o", "json"]) == 0
+        made = json.loads(capsys.readouterr().out)["explanations"]
+        told = {(each["policy"], each["binding"]): each["decision"] for one in made for each in one["policies"]}
+        own = {(row["policy"], row["binding"]): row["decision"] for row in rows if row["audit_id"] == audit_id}
+        if stage == "validating":
+            whole = [row for row in rows if row["audit_id"] == audit_id and row["expression_index"] is None]
+            own = {(row["policy"], row["binding"]): row["decision"] for row in whole}
+        assert own
+        assert {key: told.get(key) for key in own} == own

@@ -16,6 +16,7 @@ Output = Annotated[Format, typer.Option("-o", "--output", help="How to print the
 Zone = Annotated[str, typer.Option(help="The time zone of times that name none, such as UTC or Europe/Berlin.")]
 Since = Annotated[str | None, typer.Option(help="Only requests from this time on: 30d (30 days ago), 12h, or a time in RFC 3339.")]
 Until = Annotated[str | None, typer.Option(help="Only requests before this time, written as in --since.")]
+Rules = Annotated[Path | None, typer.Option(help="A YAML file that overrides single readiness rules.")]
 Limit = Annotated[
     int | None,
     typer.Option(min=0, help="Rows to print of each table; 0: all. Default: 40 on a terminal, else all."),

@@ -19,12 +19,14 @@ from ...runs.verdict import Row
 from ..mutating.creates import OWN, AlikeTargets, key_of, touches_own
 from ..mutating.invocation import Outcome
 from ..mutating.walk import Met, Walk
+from .answer import STAGE
 from .judging import ChainJudge
 from .webhooks import WebhooksBehind
 
 # What differs from one answer to the next: of its metadata, and the volume that the ServiceAccount plugin names by lot.
 _OF_ANSWER: Final = frozenset((*OWN, "uid", "creationTimestamp", "resourceVersion", "managedFields"))
 _TOKEN_VOLUME: Final = re.compile(rb"kube-api-access-[a-z0-9]{5}")
+_BEGINNING: Final = re.compile(r'[A-Za-z0-9.-]+ "([^"]*)" is (?:forbidden|invalid): ')
 # Distinct objects that are remembered.
 _REMEMBERED_MAX: Final = 20_000
 
@@ -51,10 +53,10 @@ class AlikeRequests:
         if key is None:
             return self._rows(met)
         if (found := self._found.get(key)) is not None:
-            return [_renamed(row, found[0], name) for row in found[1]]
+            return [renamed(row, found[0], name) for row in found[1]]
         self._outcomes.clear()
         rows = self._rows(met)
-        if self._is_shared(met) and all(_may_be_renamed(row, name) for row in rows):
+        if self._is_shared(met) and all(may_be_renamed(row, name) for row in rows):
             if len(self._found) >= _REMEMBERED_MAX:
                 self._found.clear()
             self._found[key] = name, rows
@@ -81,11 +83,22 @@ def _own(found: Evidence[Object | None] | Unknown) -> Sequence[Any]:
     return [metadata.get(name) for name in OWN]
 
 
-def _may_be_renamed(row: Row, name: str) -> bool:
-    """Whether the name of the object stands in the message alone, and there once."""
+def may_be_renamed(row: Row, name: str) -> bool:
+    """Whether the name of the object stands at most where the server's words begin with it."""
+    rest = (row.message or "").removeprefix(_beginning(row, name))
     others = (row.why, row.detail, row.reason, *map(str, row.audit_annotations))
-    return (row.message or "").count(name) <= 1 and not any(name in each for each in others if each)
+    return not any(name in each for each in (rest, *others) if each)
 
 
-def _renamed(row: Row, was: str, name: str) -> Row:
-    return row._replace(message=row.message.replace(was, name)) if row.message and was in row.message else row
+def renamed(row: Row, was: str, name: str) -> Row:
+    """The row of a request with another name."""
+    beginning = _beginning(row, was)
+    if not beginning:
+        return row
+    return row._replace(message=beginning.replace(f'"{was}"', f'"{name}"') + (row.message or "").removeprefix(beginning))
+
+
+def _beginning(row: Row, name: str) -> str:
+    """`pods "NAME" is forbidden: ` or `Pod "NAME" is invalid: `, if the answer of a server begins so; others are words of policies."""
+    found = _BEGINNING.match(row.message or "") if row.stage == STAGE else None
+    return found[0] if found is not None and found[1] == name else ""

@@ -1,4 +1,4 @@
-"""What the rules of later stages say of the objects that mutating policies of the same folder leave.
+"""What the rules of later stages say of objects that mutating policies of the same folder change.
 
 Each stage answers for itself, and mutation comes first: verdicts on the object that a client sent would be about another object.
 """
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from queries import LakeReader, open_lake
 
 from ...admission.policies import compile_set, evaluate_request
+from ...explaining.asked import Asked as Explaining
 from ...request import AdmissionRequest
 from ...runs.executors import Executor
 from ...runs.kinds import RunKind
@@ -27,6 +28,7 @@ from ...runs.store import RunStore
 from ...runs.verdict import Row
 from ...runs.verdicts import JudgedPass, Pass
 from ...runs.window import Window, stretches
+from ..first import FIRST
 from ..grouped import GroupedPlan, Judging
 from ..in_force import GivenChain
 from ..mutating.chain import Chain
@@ -41,9 +43,9 @@ from .judging import AS_IT_WAS, Left
 from .rules import ChainRules
 from .stage import REQUESTS_MIN, ChainStage
 
-UNDECIDED = "mutating policies given with it change the object first, and their order decides what is left of it"
-_REFUSED = "mutating policies given with it come first, and an earlier step refuses the request then: "
-_UNKNOWN = "mutating policies given with it come first, and what they do is unknown: "
+UNDECIDED = f"{FIRST}, in an order that the API server does not define, and the order decides the result"
+_REFUSED = f"{FIRST}, and then this step refuses the request: "
+_UNKNOWN = f"{FIRST}, and Hindcast does not know how: "
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +60,7 @@ class BehindPlan(GroupedPlan[ChainRules]):
 
 
 class Behind(ChainStage):
-    """Judges what is left of requests by the given validating policies and levels. Its runs are read by the stages of these.
+    """Judges changed objects by the given validating policies and levels. The stages of these read its runs.
 
     Each request that a given mutating policy changes has the row of its answer, and the rows of the later rules. Where the latter
     are not known, the detail of the first row has `lost`; `by` names the policies that change it.
@@ -78,10 +80,10 @@ class Behind(ChainStage):
     def judging(self, reader: LakeReader, plan: GroupedPlan[ChainRules]) -> Judging:
         """See GroupedStage."""
         assert isinstance(plan, BehindPlan)
-        return _Left(reader, plan)
+        return _Changed(reader, plan)
 
 
-class _Left(Judging):
+class _Changed(Judging):
     """See Judging."""
 
     def __init__(self, reader: LakeReader, plan: BehindPlan) -> None:
@@ -129,13 +131,7 @@ class _Left(Judging):
 
     def _later(self, met: Met, left: Left, answer: Answer) -> str | Sequence[Row]:
         """The rows of later rules, or why they are not known."""
-        if left == AS_IT_WAS:
-            return UNDECIDED
-        if isinstance(left, AdmissionRequest):
-            return list(self._given(met, left))
-        if answer.decision == "unknown":
-            return _UNKNOWN + answer.why
-        return f"{_REFUSED}{answer.step}"
+        return list(self._given(met, left)) if isinstance(left, AdmissionRequest) else _why(left, answer)
 
     def _given(self, met: Met, left: AdmissionRequest) -> Iterator[Row]:
         for verdict in evaluate_request(self._policies, left, met.world, met.authorize):
@@ -147,7 +143,34 @@ class _Left(Judging):
                 yield row_of_ruling(ruling, Told.of(met.event), is_asked=is_asked)
 
 
-def left_of(
+def _why(left: Left, answer: Answer) -> str:
+    """Why it is not known what comes to the later stages."""
+    if left == AS_IT_WAS:
+        return UNDECIDED
+    return _UNKNOWN + answer.why if answer.decision == "unknown" else f"{_REFUSED}{answer.step}"
+
+
+def changed_requests(reader: LakeReader, rules: ChainRules, asked: Explaining) -> Mapping[int, AdmissionRequest | str]:
+    """What comes to the later stages in each pass of one request that given mutating policies change, or why that is not known."""
+    walk, judge = judging_of(reader, rules, asked.moment, asked.version, asked.other_authorizers)
+    told: list[tuple[Left, Answer]] = []
+    judge.left = lambda left, answer: told.append((left, answer))
+
+    def of(met: Met) -> AdmissionRequest | str | None:
+        told.clear()
+        judge(met)
+        if all(left == AS_IT_WAS for left, _ in told):
+            return None
+        left, answer = told[0]
+        if any(other != left for other, _ in told):
+            return UNDECIDED
+        return left if isinstance(left, AdmissionRequest) else _why(left, answer)
+
+    found = [each for each in walk.judged(of) if (each.event.cluster, each.event.audit_id) == (asked.cluster, asked.audit_id)]
+    return {each.pass_index: each.verdict for each in found if each.verdict is not None}
+
+
+def judged_behind(
     rules: ChainRules,
     plan: RunPlan,
     lake: Path,
@@ -156,14 +179,16 @@ def left_of(
     only: Collection[str] = (),
 ) -> Mapping[Pass, Sequence[Mapping[str, Any]]]:
     """The rows of such a run for the window and version of a plan, by the pass of a request: of it as a whole, and of its stage."""
-    stage, mutating = Behind(), rules.mutating
-    # Stages read their manifests apart. Equal rules make one run.
-    later = replace(mutating.later, objects=mutating.objects)
-    rules = replace(rules, mutating=replace(mutating, later=later), levels=replace(rules.levels, mutating=()))
+    stage = Behind()
     with closing(open_lake(lake, files=plan.files)) as reader:
         own = stage.planned_of(reader, rules, Asked(plan.window, plan.kubernetes_version), only)
-    stage.run(own, lake, workers, kind=RunKind.TRIAL, executor=executor)
-    rows = pq.read_table(RunStore(lake).run(own.run_id).verdicts, filters=pc.field("stage").isin([STAGE, plan.stage])).to_pylist()
+    own = replace(own, other_authorizers=plan.other_authorizers)
+
+    def make() -> object:
+        return stage.run(own, lake, workers, kind=RunKind.TRIAL, executor=executor)
+
+    with RunStore(lake).run(own.run_id).tried(own.to_json(), make) as verdicts:
+        rows = pq.read_table(verdicts, filters=pc.field("stage").isin([STAGE, plan.stage])).to_pylist()
     return {place: list(found) for place, found in groupby(rows, _place_of)}
 
 

@@ -62,7 +62,7 @@ class _Changed(NamedTuple):
 
 
 class AlikeTargets:
-    """For which targets no policy reads what is an object's own, such as its name or its owners."""
+    """Tells for which targets no policy reads the name or the owners of an object."""
 
     def __init__(self, policies: Sequence[CompiledSet]) -> None:
         self._policies = policies

@@ -17,13 +17,11 @@ from ...runs.merge import Merged
 from ...runs.revision import Revision
 from ...runs.running import Doubts
 from ...runs.verdicts import Pass
+from ..chain.answer import VALIDATION
 from ..grouped import GroupedPlan
 from .afterwards import IN_DOUBT
 from .model import MutatingRules
 from .verdicts import STAGE
-
-# The step of the chain that finds an object invalid: see pipeline/stages/chain/answer.py.
-VALIDATION = "validation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ def _decided(
     merged: Merged, plan: GroupedPlan[MutatingRules], lake: Path, workers: int, executor: Executor | None
 ) -> Mapping[Pass, Revision]:
     # Imported late: the chain asks this stage.
-    from ..chain.behind import left_of
+    from ..chain.behind import judged_behind
     from ..chain.rules import ChainRules
     from ..pod_security.given import given_of
 
@@ -70,7 +68,7 @@ def _decided(
         return {}
     levels = given_of([Document(each.object, each.source) for each in plan.rules.objects])
     only = {audit_id for _, audit_id, _, _ in wanted}
-    found = left_of(ChainRules(plan.rules, levels), plan, lake, workers, executor, only)
+    found = judged_behind(ChainRules(plan.rules, levels), plan, lake, workers, executor, only)
     return {place: revision for place in wanted if (revision := _revision(found.get(place, ()))) is not None}
 
 

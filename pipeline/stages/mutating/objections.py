@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from queries import LakeReader
 
+from ..chain.answer import POD_SECURITY, VALIDATING, VALIDATION
 from ..readiness import Objection
 from .model import MutatingPolicy, MutatingRules, ReinvocationPolicy
 from .sql import statement
@@ -76,9 +77,9 @@ def _objections(row: Flagged, policy: MutatingPolicy | None, given: Collection[s
 def _step(step: str, given: Collection[str]) -> str:
     """A step of the chain, in words."""
     kind, _, name = step.partition(":")
-    if kind == "validating-policy":
+    if kind == VALIDATING:
         return f"{name}, which was given with it" if name in given else f"policy {name}, which is in force"
-    return {"validation": "the built-in validation", "pod-security": "Pod Security"}.get(kind, f"the step {step}")
+    return {VALIDATION: "the built-in validation", POD_SECURITY: "Pod Security"}.get(kind, f"the step {step}")
 
 
 def _of(row: Flagged, text: str, decides: bool) -> Objection:

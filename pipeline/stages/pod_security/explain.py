@@ -12,28 +12,41 @@ from ...explaining.missing import explained
 from ...explaining.shown import Shown, framed, missing_of
 from ...history.reconstruct import NotReplayed
 from ...replay.met import Met
+from ...request import AdmissionRequest
+from ..first import changed_first
 from .checks.changes import CHANGES
 from .given import Given
 from .ruling import NAME, Ruling, row_of
-from .subject import Told
+from .subject import NAMESPACES, Told
 from .walk import Walk
 
 
 def explain_levels(reader: LakeReader, given: Given, asked: Asked) -> list[Explanation | NotExplained]:
     """The explanation of a request under given labels, or under those that the log shows at its time."""
+    changed = changed_first(given.mutating, reader, asked).get(0)
     walk = Walk(reader, given, asked.moment, asked.version[1], meets_ignored=True)
+
+    def told(met: Met, rulings: Sequence[Ruling]) -> Explanation | NotExplained:
+        if isinstance(changed, str):
+            rulings = [each._replace(decision="unknown", message="", why=changed, failed=()) for each in rulings]
+        elif changed is not None and met.event.resource.resource != NAMESPACES[1]:
+            return _explanation(met, walk.rulings_on(met.event, changed), asked, changed)
+        return _explanation(met, rulings, asked)
+
     return [
-        _explanation(met, rulings, asked)
+        told(met, rulings)
         for met, rulings in walk.rulings()
         if (met.event.cluster, met.event.audit_id) == (asked.cluster, asked.audit_id)
     ]
 
 
-def _explanation(met: Met, rulings: Sequence[Ruling], asked: Asked) -> Explanation | NotExplained:
+def _explanation(
+    met: Met, rulings: Sequence[Ruling], asked: Asked, changed: AdmissionRequest | None = None
+) -> Explanation | NotExplained:
     requests = met.requests()
     if isinstance(requests, NotReplayed):
         return NotExplained(asked.cluster, asked.audit_id, met.event.ts, requests.reason, explained(requests.reason).remedy)
-    request = requests[-1]
+    request = changed or requests[-1]
     shown = Shown(asked.redaction, request)
     pieces = [shown.piece("object", request.object), shown.piece("oldObject", request.old_object)]
     entries = [_entry(each, met, shown) for each in rulings if asked.wants(str(each.policy), str(each.mode))]

@@ -10,6 +10,7 @@ from ...admission.policies.decode import is_mutating
 from ...manifests.documents import Document
 from ...manifests.fields import Fields
 from ...manifests.writing import to_yaml
+from ...runs.revision import JUDGED
 from ..stage import Kind
 from .checks.table import Level
 from .configuration import INNER_KIND, OUTER_KINDS, Configuration, configuration_of
@@ -46,7 +47,7 @@ class Given:
     def described(self) -> Any:
         """The same as JSON values."""
         found = self.configuration
-        mutating = {"mutating": [each.value for each in self.mutating]} if self.mutating else {}
+        mutating = {"mutating": [each.value for each in self.mutating], "judged": JUDGED} if self.mutating else {}
         return mutating | {
             "labels": {name: dict(labels) for name, labels in sorted(self.labels.items())},
             "everywhere": None if self.everywhere is None else dict(self.everywhere),

@@ -128,6 +128,10 @@ class PodJudge:
         judge = self._of_namespaces if event.resource.resource == NAMESPACES[1] else self._judge
         return judge.rulings(event, attempt)
 
+    def of_object(self, event: Event, request: AdmissionRequest) -> Sequence[Ruling]:
+        """See Judge."""
+        return self._judge.of_object(event, request)
+
     def answer_attempt(self, attempt: Attempt, event: Event) -> Sequence[Any]:
         """See AttemptJudge."""
         rulings = self.rulings(event, attempt)

@@ -9,12 +9,14 @@ from queries import LakeReader
 
 from ...admission.policies.model import ParamKind
 from ...derived.whole import rows_about
+from ...history.event import Event
 from ...history.outcome import Admission
 from ...history.reconstruct import Attempt, NotReplayed
 from ...history.world import LogHistory
 from ...replay.collecting import Found, collect, keep_records
 from ...replay.met import Met, met
 from ...replay.past import load_history
+from ...request import AdmissionRequest
 from ...requests.classes import ADMISSION, RequestClass, Requests
 from ...requests.plan import RecordsPlan
 from ...runs.apart import code_name
@@ -107,6 +109,10 @@ class Walk:
         """The rulings on each request, in the order of arrival. Each is met by itself: for few requests."""
         judge = self.pod_judge(self._given)
         return met(self._requests, self._reader, self.history, lambda each: judge.rulings(each.event, self.attempt(each)), UNREAD)
+
+    def rulings_on(self, event: Event, request: AdmissionRequest) -> Sequence[Ruling]:
+        """The rulings on a request that comes to the plugin with another object than the recorded one."""
+        return self.pod_judge(self._given).of_object(event, request)
 
     def attempt(self, each: Met) -> Attempt:
         """What a request that was met by itself was."""

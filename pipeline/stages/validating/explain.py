@@ -27,11 +27,14 @@ from ...history.reconstruct import NotReplayed
 from ...matching import Target, is_excluded
 from ...replay.judges import Judge
 from ...replay.nearest import Differences
+from ...replay.plan import mutating_among
 from ...replay.policies import judged_by
 from ...replay.recall import recall
 from ...replay.worlds import Worlds
 from ...request import AdmissionRequest, Known
+from ...runs.verdict import INSUFFICIENT
 from ...world import World
+from .. import first
 
 # How many passes of a request that deletes a collection are explained; would-be denials come first.
 PASSES_MAX = 5
@@ -45,6 +48,7 @@ def explain_request(reader: LakeReader, given: PolicySet | None, asked: Asked) -
     history, policies = judged_by(reader, given, asked.version, asked.window, asked.change_delay)
     worlds = Worlds(history, {CHANGE_DELAY, asked.change_delay})
     rbac = RecordedRbac(history, dict(asked.other_authorizers or {}))
+    changed_first = first.changed_first(mutating_among(given), reader, asked, given)
     found: list[Explanation | NotExplained] = []
     for event, passes in recall(reader, asked.cluster, asked.audit_id, history):
         if event.ts != asked.ts:
@@ -54,14 +58,25 @@ def explain_request(reader: LakeReader, given: PolicySet | None, asked: Asked) -
             found.append(NotExplained(asked.cluster, asked.audit_id, event.ts, passes.reason, remedy))
             continue
         made = []
-        for request in passes:
+        for number, sent in enumerate(passes):
+            changed = changed_first.get(number, sent)
+            request = sent if isinstance(changed, str) else changed
             world = worlds.at(request.cluster, request.ts)
             authorize = partial(rbac.authorize, request.cluster, request.ts)
             explainer = _Explainer(given, asked, event, request, world, worlds, rbac)
             rows = policies.answer(request, world, authorize, event)
+            if isinstance(changed, str):
+                rows = [_withdrawn(row, changed) for row in rows]
             made.append(explainer.explanation(policies.met_by(request), rows, len(passes)))
         found += sorted(made, key=_urgency)[:PASSES_MAX]
     return found
+
+
+def _withdrawn(row: PolicyVerdict, why: str) -> PolicyVerdict:
+    """A verdict that is not known after all; see runs.revision."""
+    if row.decision is Decision.NOMATCH:
+        return row
+    return row._replace(decision=Decision.UNKNOWN, effect=None, message="", reason="", code=None, why=why, evidence=INSUFFICIENT)
 
 
 def policies_met(reader: LakeReader, given: PolicySet | None, asked: Asked) -> frozenset[str]:

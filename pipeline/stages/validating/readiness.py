@@ -8,11 +8,11 @@ from pathlib import Path
 
 from queries import LakeReader
 
-from ...admission.policies.decode import is_mutating
 from ...admission.policies.model import PolicySet
 from ...explaining.asked import Asked
 from ...explaining.explanation import Told
 from ...replay import ReplayPlan, plan_replay_from_log, run_replay
+from ...replay.plan import mutating_among
 from ...runs import RunKind, RunStore
 from ..chain.interplay import interplay
 from ..readiness import Objection, StageReadiness, StageWords
@@ -41,8 +41,7 @@ class PolicyReadiness(StageReadiness[PolicySet, ReplayPlan]):
 
     def objections(self, reader: LakeReader, verdicts: Path, rules: PolicySet | None) -> Sequence[Objection]:
         """See StageReadiness: mutating policies given with them."""
-        given = rules.objects if rules is not None else ()
-        return interplay(reader, verdicts) if any(is_mutating(each.object) for each in given) else ()
+        return interplay(reader, verdicts) if mutating_among(rules) else ()
 
     def explain(self, reader: LakeReader, rules: PolicySet | None, asked: Asked) -> Sequence[Told]:
         """See StageReadiness."""

@@ -85,3 +85,15 @@ def test_a_folder_that_is_there_is_not_written_over(lake: Path, tmp_path: Path, 
     words = ["-q", "--lake", str(lake), "rollout", "-f", str(REGISTRY), "--write", str(tmp_path), "--workers", "1"]
     assert run(words) == 2
     assert "name a folder that is not there yet" in capsys.readouterr().err
+
+
+def test_a_binding_that_denies_already_has_no_waves(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(REGISTRY.read_text().replace("validationActions: [Audit]", "validationActions: [Deny]"))
+    assert run(["-q", "--lake", str(lake), "rollout", "-f", str(policy), "--workers", "1"]) == 0
+    assert "there is no wave to begin with" in capsys.readouterr().out
+
+
+def test_what_a_rollout_tries_is_not_kept(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written(lake, tmp_path / "waves", capsys)
+    assert not any((lake / "runs").glob("*/made-as-trial"))

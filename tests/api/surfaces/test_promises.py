@@ -66,7 +66,12 @@ def test_a_default_and_the_policy_that_requires_it_are_not_judged_apart(rows: Ro
     # Mutation comes first, so that the requirement sees the label.
     assert found["0002", "need"]["decision"] == found["0002", "request"]["decision"] == "admit"
     policies = str(CASES / "map-then-require" / "policies.yaml")
-    assert run(["-q", "--lake", str(lakes / "map-then-require"), "readiness", "-f", policies]) == 0
+    ask = ["-q", "--lake", str(lakes / "map-then-require")]
+    capsys.readouterr()
+    assert run([*ask, "explain", found["0002", "need"]["audit_id"], "-f", policies, "-o", "json"]) == 0
+    told = [each for made in json.loads(capsys.readouterr().out)["explanations"] for each in made["policies"]]
+    assert {each["decision"] for each in told if each["policy"] == "need"} == {"admit"}
+    assert run([*ask, "readiness", "-f", policies]) == 0
     assert "unknown:" not in capsys.readouterr().out.partition("need: ")[2]
 
 
