@@ -99,6 +99,6 @@ def renamed(row: Row, was: str, name: str) -> Row:
 
 
 def _beginning(row: Row, name: str) -> str:
-    """`pods "NAME" is forbidden: ` or `Pod "NAME" is invalid: `, if an answer begins so. The words of other rows are those of policies."""
+    """How the words of an answer begin, if with the name: `pods "NAME" is forbidden: `. Other rows have the words of policies."""
     found = _BEGINNING.match(row.message or "") if row.stage == STAGE else None
     return found[0] if found is not None and found[1] == name else ""
