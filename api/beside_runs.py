@@ -12,16 +12,16 @@ from typing import Any
 
 import msgspec
 
-from pipeline.admission.policies import PolicySet
-from pipeline.admission.policies.load import parse_policy_set
 from pipeline.manifests.files import manifests_of
 from pipeline.manifests.writing import to_yaml
+from pipeline.policies.model import PolicySet
 from pipeline.readiness.exempting.manifests import Manifests
 from pipeline.readiness.flow import Made
 from pipeline.request import Object
 from pipeline.runs import RunStore, StoredRun
 from pipeline.stages.assign import kind_of
 from pipeline.stages.stage import Stage
+from pipeline.stages.validating.load import parse_policy_set
 
 _POLICIES, _MADE, _COSTS, _MANIFESTS, _CLUSTER = "policies.yaml", "report.json", "costs.json", "manifests.yaml", "cluster"
 _LABEL = "label.json"

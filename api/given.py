@@ -9,17 +9,17 @@ from typing import Any
 import click
 
 from ingest.errors import InputError
-from pipeline.admission.policies.model import PolicySet
-from pipeline.admission.policies.refusing import refuse_errors
 from pipeline.manifests.files import manifests_of
+from pipeline.policies.model import PolicySet
+from pipeline.policies.refusing import refuse_errors
 from pipeline.readiness.stage_flow import StageWalk
-from pipeline.replay import ReplayPlan
 from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
 from pipeline.runs.executors import Executor
 from pipeline.runs.plan import RunPlan
 from pipeline.stages.assign import assign, kind_of
 from pipeline.stages.registry import CHAIN, VALIDATING
 from pipeline.stages.stage import Stage
+from pipeline.stages.validating.plan import ReplayPlan
 
 from .beside_runs import keep_manifests, keep_policies
 from .context import Context

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ingest.errors import EvidenceError
-from pipeline.admission.policies import PolicySet, parse_policy_set
-from pipeline.replay.plan import AS_RECORDED
+from pipeline.policies.model import PolicySet
 from pipeline.stages.stage import Stage
+from pipeline.stages.validating.load import parse_policy_set
+from pipeline.stages.validating.plan import AS_RECORDED
 
 from .beside_runs import kept_policies, kept_rules
 from .pages.manifest import binding_manifest, policy_manifest

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ingest.errors import HindcastError
-from pipeline.derived.whole import mixed_names_of
+from pipeline.requests.kept.whole import mixed_names_of
 from queries import LakeReader, open_lake
 from queries.identity import REMEDY
 

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ingest.errors import EvidenceError, LakeError
-from pipeline.admission.policies.verdict import STAGE
-from pipeline.replay import ReplayPlan
-from pipeline.replay.plan import AS_RECORDED
+from pipeline.policies.verdict import STAGE
 from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
+from pipeline.stages.validating.plan import AS_RECORDED, ReplayPlan
 
 from .beside_runs import kept_policies, label_of
 from .errors import NotFoundError

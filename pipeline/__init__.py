@@ -11,23 +11,29 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .admission.policies import PolicySet, load_policy_set, parse_policy_set
-    from .replay import ReplayPlan, Window, compare_with_log, plan_replay, plan_replay_from_log, run_replay
+    from .policies.model import PolicySet
     from .runs import RunStore, RunSummary
+    from .runs.window import Window
+    from .stages.validating.compare import compare_with_log
+    from .stages.validating.execute import run_replay
+    from .stages.validating.load import load_policy_set, parse_policy_set
+    from .stages.validating.plan import ReplayPlan
+    from .stages.validating.planning import plan_replay
+    from .stages.validating.recorded import plan_replay_from_log
 
 # Loaded on first use: the CEL room stands alone and must not import the lake.
 _PUBLIC = {
-    "PolicySet": ".admission.policies",
-    "ReplayPlan": ".replay",
+    "PolicySet": ".policies.model",
+    "ReplayPlan": ".stages.validating.plan",
     "RunStore": ".runs",
     "RunSummary": ".runs",
-    "Window": ".replay",
-    "compare_with_log": ".replay",
-    "load_policy_set": ".admission.policies",
-    "parse_policy_set": ".admission.policies",
-    "plan_replay": ".replay",
-    "plan_replay_from_log": ".replay",
-    "run_replay": ".replay",
+    "Window": ".runs.window",
+    "compare_with_log": ".stages.validating.compare",
+    "load_policy_set": ".stages.validating.load",
+    "parse_policy_set": ".stages.validating.load",
+    "plan_replay": ".stages.validating.planning",
+    "plan_replay_from_log": ".stages.validating.recorded",
+    "run_replay": ".stages.validating.execute",
 }
 
 __all__ = [

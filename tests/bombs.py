@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pipeline.admission.policies import compile_set, evaluate_request, parse_policy_set
-from pipeline.admission.policies.refusing import refused_expressions
+from pipeline.policies.dispatch import compile_set, evaluate_request
+from pipeline.policies.refusing import refused_expressions
 from pipeline.request import (
     AdmissionRequest,
     Evidence,
@@ -27,6 +27,7 @@ from pipeline.request import (
     Unknown,
     UserInfo,
 )
+from pipeline.stages.validating.load import parse_policy_set
 
 # In addition to what the process has when it starts.
 MEMORY_BYTES = 640 * 1024 * 1024

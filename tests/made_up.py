@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.admission.policies.invented import with_invented
 from pipeline.cel import Unknown
+from pipeline.policies.invented import with_invented
 from pipeline.request import AdmissionRequest, Operation
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import one_road
+
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = frozenset({"os.environ", "os.environb", "os.getenv", "os.getenvb", "os.path.expanduser", "Path.home"})
 MOMENT = frozenset(
@@ -18,25 +20,6 @@ PLACE = frozenset({"Path.cwd", "os.getcwd", "os.chdir"})
 CHANCE = frozenset({"random", "secrets", "uuid", "os.urandom"})
 # The few places outside `api` that read the environment: where a user keeps caches, and what clients of S3 read by its own names.
 OF_USERS = {"ingest/user_cache.py", "ingest/published/target.py", "ingest/sources/object_store.py"}
-
-STAGES = {file.parent.name for file in (ROOT / "pipeline/stages").glob("*/__init__.py")}
-# Files about every stage that still name one: each stands in for a part of `Stage` that is missing. The list only shrinks.
-NAME_A_STAGE = {
-    "api/given.py",
-    "api/pages/of_stage.py",
-}
-# Files about one stage alone: its commands, its tables, its page, and its part of `explain`.
-OF_ONE_STAGE = {
-    *(f"api/commands/{name}.py" for name in ("init", "least_privilege", "pod_security", "schema", "stack", "webhooks")),
-    "api/commands/parts/mutating_migrate.py",
-    *(f"api/commands/parts/schema_{name}.py" for name in ("fields", "stored")),
-    *(f"api/commands/parts/webhook_{name}.py" for name in ("load", "migrate", "tables", "without")),
-    *(
-        f"api/commands/parts/{name}.py"
-        for name in ("calibrate_levels", "calibrate_roles", "level", "policy_check", "stack_installs")
-    ),
-    *(f"api/pages/{name}.py" for name in ("load", "of_chain", "of_mutating", "of_schema")),
-}
 
 
 def uses(code: str, names: frozenset[str]) -> Iterator[str]:
@@ -70,29 +53,28 @@ def test_settings_are_read_in_api_alone() -> None:
     assert set(of_package("ingest", ENVIRONMENT)) == OF_USERS
 
 
-def imported(file: Path) -> Iterator[str]:
-    """Everything that a file of the project imports, as absolute names."""
-    package = file.relative_to(ROOT).parts[:-1]
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else ()
-            yield from (".".join((*base, *filter(None, [node.module]), each.name)) for each in node.names)
-        elif isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
+def test_what_serves_every_stage_knows_none_but_in_a_list_that_shrinks() -> None:
+    now, listed = one_road.places(), one_road.kept()
+    assert {name: count for name, count in now.items() if count > listed.get(name, 0)} == {}
+    # Fewer than listed: `python -m tests.one_road` writes the shorter list.
+    assert now == listed
 
 
-def stages_named_in(file: Path) -> set[str]:
-    """The stages whose folder a file imports from, or whose row of the registry it imports."""
-    rest = [name.removeprefix("pipeline.stages.").split(".") for name in imported(file) if name.startswith("pipeline.stages.")]
-    named = {part[1].lower() for part in rest if part[0] == "registry" and len(part) > 1}
-    return STAGES & (named | {part[0] for part in rest})
-
-
-def test_what_serves_every_stage_names_none_but_for_a_list_that_shrinks() -> None:
-    files = [file for package in ("api", "pipeline") for file in (ROOT / package).rglob("*.py")]
-    places = {file.relative_to(ROOT).as_posix() for file in files if stages_named_in(file)}
-    assert len(STAGES) >= 6
-    assert {each for each in places if not each.startswith("pipeline/stages/")} - OF_ONE_STAGE == NAME_A_STAGE
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        ("from pipeline.stages.webhooks.model import Webhook", [1]),
+        ("from ..stages.validating.plan import is_plan", [1]),
+        ("from ..stages.stage import Stage", []),
+        ("from pipeline.policies.model import PolicySet\nPolicySet()", [1, 2]),
+        ("def told(stage):\n    return stage == 'schema'", [2]),
+        ("def told(stage):\n    return {'validating': 1}[stage]", [2]),
+        ('"Of the stage `mutating`."\ngroup = "webhooks"', []),
+        ("from pipeline.history.world import POLICIES\nPOLICIES", []),
+    ],
+)
+def test_each_way_to_know_a_stage_is_seen(code: str, lines: list[int]) -> None:
+    assert sorted({*one_road.places_in(code)}) == lines
 
 
 @pytest.mark.parametrize(

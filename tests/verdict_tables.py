@@ -31,8 +31,8 @@ from ingest.maintain import compact, remove_retired
 from ingest.sources.files import ingest_files
 from ingest.sources.snapshot import ingest_snapshot
 from pipeline import load_policy_set, plan_replay, plan_replay_from_log, run_replay
-from pipeline.replay import ReplayPlan
 from pipeline.runs import RunStore
+from pipeline.stages.validating.plan import ReplayPlan
 from queries import LakeReader, open_lake
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from pipeline.history.reconstruct import NotReplayed
-from pipeline.replay.recall import recall
 from pipeline.request import AdmissionRequest, Evidence, Known, Object
+from pipeline.requests.recall import recall
 
 from .formats import DOCUMENTS
 from .json_values import json_document

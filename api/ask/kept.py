@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from pipeline.derived.whole import losses_of
 from pipeline.history.world import LogHistory
 from pipeline.readiness.report import Report
-from pipeline.replay import Window
-from pipeline.replay.past import load_history
+from pipeline.requests.kept.whole import losses_of
+from pipeline.requests.past import load_history
+from pipeline.runs.window import Window
 
 from .. import stored_runs
 from . import run_reads

@@ -9,9 +9,10 @@ from pathlib import Path
 import msgspec
 
 from ingest.errors import EvidenceError
-from pipeline.replay import ReplayPlan, plan_replay
-from pipeline.replay.cost_figures import GROWTH, PolicyCost
-from pipeline.replay.costs import Progress, policy_costs
+from pipeline.stages.validating.cost_figures import GROWTH, PolicyCost
+from pipeline.stages.validating.costs import Progress, policy_costs
+from pipeline.stages.validating.plan import ReplayPlan
+from pipeline.stages.validating.planning import plan_replay
 from queries import open_lake
 
 from ..beside_runs import keep_costs, kept_costs

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ingest.lake import Lake
-from pipeline.admission.policies.verdict import STAGE
+from pipeline.policies.verdict import STAGE
 from pipeline.readiness.build import About, build_report
 from pipeline.readiness.flow import Made
 from pipeline.readiness.of_stage import stage_report
@@ -40,8 +40,8 @@ def verdicts_page(
 ) -> Page:
     """Verdicts of a finished run, with the fields of their requests.
 
-    Columns: those of pipeline.replay.VERDICTS, then verb, api_group, resource, subresource, namespace, name and user_name of the
-    request. `grain` keeps the verdicts as a whole, or those of single expressions; `find` keeps those whose texts contain it.
+    Columns: those of pipeline.runs.verdict.VERDICTS, then verb, api_group, resource, subresource, namespace, name and user_name of
+    the request. `grain` keeps the verdicts as a whole, or those of single expressions; `find` keeps those whose texts contain it.
     Raises NotFoundError, and EvidenceError while the run is not finished.
     """
     verdicts = verdicts_of(source.lake, run_id)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ingest.server.recommended import Coverage
-from pipeline.admission.policies import PolicySet
-from pipeline.admission.policies.model import ParamKind, Policy
 from pipeline.history.kinds import by_kind
+from pipeline.policies.model import ParamKind, Policy, PolicySet
 from queries.reach_rules import CONNECT_SUBRESOURCES
 
 # Two resources with one storage: a rule on either also matches the other (see pipeline/matching/equivalence.py).

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from api.printing.output import Table
     from pipeline.authorization import OtherAuthorizers
     from pipeline.readiness.model import Fidelity
-    from pipeline.replay import Agreement, Confusion, Window
     from pipeline.runs import RunSummary
+    from pipeline.runs.window import Window
+    from pipeline.stages.validating.compare import Agreement, Confusion
     from queries import LakeReader
     from queries.catalog import LakeFiles
 
@@ -59,7 +60,7 @@ def command(
     """
     from api import asked_values
     from api.printing.output import render
-    from pipeline.replay import Window
+    from pipeline.runs.window import Window
 
     from .parts.calibrate_levels import level_tables
     from .parts.calibrate_roles import authorization_tables
@@ -97,8 +98,11 @@ def calibrate(
     from api.given import use_until_end
     from pipeline.history.in_force import CHANGE_DELAY
     from pipeline.readiness.counting.fidelity import recorded_agreement
-    from pipeline.replay import compare_with_log, confusion, plan_replay_from_log, run_replay, start_processes, version_hint
     from pipeline.runs import RunStore
+    from pipeline.runs.processes import start_processes
+    from pipeline.stages.validating.compare import compare_with_log, confusion, version_hint
+    from pipeline.stages.validating.execute import run_replay
+    from pipeline.stages.validating.recorded import plan_replay_from_log
     from queries import open_lake
 
     start_processes(own.lake, replay.workers_or_default(own, workers))
@@ -122,7 +126,7 @@ def calibrate(
 
 
 def _rows(reader: LakeReader) -> Iterable[dict[str, Any]]:
-    from pipeline.replay import disagreements
+    from pipeline.stages.validating.compare import disagreements
 
     relation = disagreements(reader)
     return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
@@ -164,7 +168,7 @@ def _given(hint: str) -> tuple[str, ...]:
 def confusion_table(rows: Iterable[Confusion]) -> Table:
     """One row per (policy, resource, recorded outcome), with a column for each replayed outcome."""
     from api.printing.output import Column, Table
-    from pipeline.replay import Outcome
+    from pipeline.stages.validating.compare import Outcome
 
     columns = [
         Column("policy", may_shorten=True),

@@ -148,7 +148,7 @@ def _examine(
 
     from api.checks.checkup import ledger_findings, review_findings, unreadable_finding
     from api.checks.server_findings import failure_findings, metrics_findings
-    from pipeline.derived.whole import losses_of
+    from pipeline.requests.kept.whole import losses_of
     from queries import open_lake, rows_of
     from queries.rows import Loss, Source
 

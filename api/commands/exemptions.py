@@ -21,13 +21,13 @@ from .parts import options
 
 if TYPE_CHECKING:
     from api.printing.output import Table
-    from pipeline.admission.policies import PolicySet
+    from pipeline.policies.model import PolicySet
     from pipeline.readiness.exempting.exclusions import Exclusion
     from pipeline.readiness.exempting.manifests import Manifests
     from pipeline.readiness.exempting.proposal import Proposal
     from pipeline.readiness.exempting.review import Finding, Overdue
-    from pipeline.replay import Window
     from pipeline.request import Object
+    from pipeline.runs.window import Window
 
 
 _DAYS = re.compile(r"(\d+)d\Z")
@@ -78,7 +78,7 @@ def command(
     from api.given import given_of
     from pipeline.readiness.exempting.proposal import propose
     from pipeline.readiness.sql import dry_runs_kept
-    from pipeline.replay import Window
+    from pipeline.runs.window import Window
     from pipeline.stages.stage import Asked
     from queries import open_lake
 
@@ -117,8 +117,8 @@ def command(
 
 def manifests_of(policies: PolicySet, paths: list[Path] | None) -> Manifests:
     """The manifests of policies that were read from `paths`, unchanged; standard input cannot be read again."""
-    from pipeline.admission.policies.load import load_objects
     from pipeline.readiness.exempting.manifests import Manifests
+    from pipeline.stages.validating.load import load_objects
 
     from .policies import STDIN
 

@@ -20,7 +20,7 @@ from pipeline.stages.names import IN_LOG
 from .parts import options
 
 if TYPE_CHECKING:
-    from pipeline.admission.policies import PolicySet
+    from pipeline.policies.model import PolicySet
 
 
 _WIDTH_MAX = 120

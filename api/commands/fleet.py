@@ -82,8 +82,8 @@ def command(
     from pipeline.cel.minors import NEWEST
     from pipeline.fleet import Question
     from pipeline.readiness.rules import ReadinessRules
-    from pipeline.replay import Window
     from pipeline.report.fleet import FLEET_FORMATS, fleet_format_of
+    from pipeline.runs.window import Window
 
     from .policies import parse_policies, read_texts, refuse_uncompilable
 

@@ -222,8 +222,8 @@ def _needed(paths: list[Path] | None, record_reads: bool) -> str:
     from api.checks.coverage import coverage_of
     from api.given import given_of
     from ingest.server.recommended import audit_policy_text
-    from pipeline.admission.policies import PolicySet
     from pipeline.cel.minors import NEWEST
+    from pipeline.policies.model import PolicySet
     from pipeline.stages.registry import AUTHORIZATION, CONDITIONS
 
     from .policies import parse_policies, read_texts, refuse_uncompilable
@@ -245,7 +245,7 @@ def _check(own: Context, wanted: str, given: AuditPolicy | None, output: Format,
     from api.checks.withheld import state_known, withheld
     from api.printing.output import render
     from ingest.server.audit_policy import parse_audit_policy
-    from pipeline.derived.whole import losses_of
+    from pipeline.requests.kept.whole import losses_of
     from queries import open_lake
     from queries.ledger import loss_answer
     from queries.rows import Loss

@@ -75,8 +75,8 @@ def command(
     from api import asked_values
     from api.printing.output import render
     from pipeline.manifests.writing import comment, to_yaml
-    from pipeline.replay import Window
-    from pipeline.replay.past import load_history
+    from pipeline.requests.past import load_history
+    from pipeline.runs.window import Window
     from pipeline.stages.authorization.least import LeastOptions
     from pipeline.stages.authorization.privileges import least_privilege
     from pipeline.stages.authorization.rights_in_force import rights_in_force

@@ -60,7 +60,7 @@ def command(
     from api import asked_values
     from api.printing.output import Format, render
     from pipeline.manifests.files import manifests_of
-    from pipeline.replay import Window
+    from pipeline.runs.window import Window
     from pipeline.stages.pod_security.given import given_of
     from pipeline.stages.pod_security.levels import levels_of
     from queries import open_lake

@@ -17,8 +17,8 @@ from api.context import Context
 from ingest.errors import EvidenceError, InputError
 
 if TYPE_CHECKING:
-    from pipeline.admission.policies import Policy, PolicySet
-    from pipeline.admission.policies.compile import CompiledExpression
+    from pipeline.policies.compile import CompiledExpression
+    from pipeline.policies.model import Policy, PolicySet
     from queries import LakeReader
 
 
@@ -75,7 +75,7 @@ def checked_policies(
 
 
 def _joined(given: PolicySet, recorded: PolicySet) -> PolicySet:
-    from pipeline.admission.policies import PolicySet
+    from pipeline.policies.model import PolicySet
 
     named, bound = {policy.name for policy in given.policies}, {binding.policy_name for binding in given.bindings}
     policies = tuple(policy for policy in recorded.policies if policy.name in bound - named)
@@ -84,7 +84,7 @@ def _joined(given: PolicySet, recorded: PolicySet) -> PolicySet:
 
 
 def _recorded(own: Context, moment: str, cluster: str | None) -> PolicySet:
-    from pipeline.replay import policies_as_of
+    from pipeline.stages.validating.recorded import policies_as_of
     from queries import open_lake
 
     reader = open_lake(own.lake)
@@ -130,7 +130,7 @@ def read_texts(paths: list[Path] | None) -> list[tuple[str, str]]:
 
 def parse_policies(texts: Sequence[tuple[str, str]], recorded: PolicySet | None = None) -> PolicySet:
     """The policies of named texts, over those of the log. Raises InputError where the texts hold no policy."""
-    from pipeline.admission.policies import parse_policy_set
+    from pipeline.stages.validating.load import parse_policy_set
 
     found = parse_policy_set(texts)
     if recorded is not None:
@@ -176,7 +176,7 @@ def _texts(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
 
 def posted_policies(text: str, version: tuple[int, int], lake: Path) -> PolicySet:
     """The policies of a posted text. Raises InputError for policies that an API server would reject, and without any policy."""
-    from pipeline.admission.policies import parse_policy_set
+    from pipeline.stages.validating.load import parse_policy_set
 
     from ..posted import check_posted
 
@@ -197,8 +197,7 @@ def refuse_uncompilable(
 
     Expressions that a cluster of the lake has stored in the policy of that name compile with the CEL of stored expressions.
     """
-    from pipeline.admission.policies import refused_expressions
-    from pipeline.admission.policies.refusing import refuse_errors
+    from pipeline.policies.refusing import refuse_errors, refused_expressions
 
     errors: list[CompiledExpression] = []
     for policy in policies.policies:
@@ -213,9 +212,8 @@ def _itself(policy: Policy) -> tuple[Policy, ...]:
 
 def stored_policies(lake: Path | None, name: str) -> tuple[Policy, ...]:
     """The versions of a policy that answers of API servers or snapshots show; none without a lake."""
-    from pipeline.admission.policies import policy_from_object
-    from pipeline.admission.policies.decode import GROUP, POLICY
     from pipeline.manifests.stored import stored_versions
+    from pipeline.stages.validating.decode import GROUP, POLICY, policy_from_object
 
     with open_if_there(lake) as reader:
         return () if reader is None else tuple(stored_versions(reader, GROUP, POLICY, name, policy_from_object))
@@ -235,7 +233,7 @@ def open_if_there(lake: Path | None) -> Iterator[LakeReader | None]:
 
 def only(policies: PolicySet, names: set[str]) -> PolicySet:
     """Those of the policies that have one of these names, with their bindings."""
-    from pipeline.admission.policies import PolicySet
+    from pipeline.policies.model import PolicySet
 
     kept = tuple(policy for policy in policies.policies if policy.name in names)
     return PolicySet(kept, tuple(binding for binding in policies.bindings if binding.policy_name in names), policies.objects)

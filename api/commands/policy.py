@@ -18,7 +18,7 @@ from .parts import options
 
 if TYPE_CHECKING:
     from api.printing.output import Table
-    from pipeline.replay.cost_figures import CostFigure, NearRequest, PolicyCost
+    from pipeline.stages.validating.cost_figures import CostFigure, NearRequest, PolicyCost
 
 
 class Question(StrEnum):
@@ -53,8 +53,8 @@ def command(
     """Print the CEL cost of each expression over recorded requests, or the type-check warnings of a cluster."""
     from api import asked_values
     from api.printing.output import render
-    from pipeline.replay import Window
-    from pipeline.replay.costs import policy_costs
+    from pipeline.runs.window import Window
+    from pipeline.stages.validating.costs import policy_costs
 
     from .parts.policy_check import check
     from .parts.window import check_window
@@ -98,7 +98,7 @@ def _verdict(cost: PolicyCost) -> str:
 def figures_table(found: Sequence[PolicyCost]) -> Table:
     """One row per expression and per budget that expressions share."""
     from api.printing.output import Column, Table
-    from pipeline.replay.cost_figures import GROWTH
+    from pipeline.stages.validating.cost_figures import GROWTH
 
     numbers = ("median", "p99", "most", "limit")
     columns = [
@@ -121,7 +121,7 @@ def figures_table(found: Sequence[PolicyCost]) -> Table:
 def nearest_table(found: Sequence[PolicyCost]) -> Table:
     """The requests that come nearest to a limit, policy by policy."""
     from api.printing.output import Column, Table
-    from pipeline.replay.cost_figures import GROWTH
+    from pipeline.stages.validating.cost_figures import GROWTH
 
     columns = [
         Column("policy", may_shorten=True),

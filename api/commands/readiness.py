@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pipeline.authorization import OtherAuthorizers
     from pipeline.readiness.report import Report
     from pipeline.readiness.rules import ReadinessRules
-    from pipeline.replay import Window
+    from pipeline.runs.window import Window
     from queries import LakeReader
     from queries.catalog import LakeFiles
 
@@ -75,7 +75,7 @@ def command(
     from pipeline.readiness.rules import ReadinessRules
     from pipeline.readiness.stage_flow import Wanted
     from pipeline.readiness.together import joined_over
-    from pipeline.replay import Window
+    from pipeline.runs.window import Window
     from pipeline.stages.stage import Asked as StageAsked
 
     from .exemptions import check_present, manifests_of, parse_expiry
@@ -156,10 +156,10 @@ def make_report(
     The rows behind the figures are written into the folder `export`.
     """
     from api.printing import reports
-    from pipeline.admission.policies.load import parse_objects
     from pipeline.readiness import flow
     from pipeline.readiness.exempting.manifests import Manifests
-    from pipeline.replay import Window
+    from pipeline.runs.window import Window
+    from pipeline.stages.validating.load import parse_objects
 
     from .parts.made_once import made_once
     from .parts.window import check_window

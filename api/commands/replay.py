@@ -25,14 +25,15 @@ from .parts.level import Level, LevelNamespaces
 if TYPE_CHECKING:
     from api.given import Texts
     from api.printing.output import Table
-    from pipeline.admission.policies import PolicySet
     from pipeline.other_authorizers import OtherAuthorizers
+    from pipeline.policies.model import PolicySet
     from pipeline.readiness.flow import Walk
-    from pipeline.replay import ReplayPlan, Window
     from pipeline.runs import RunSummary
     from pipeline.runs.executors import Executor
     from pipeline.runs.plan import RunPlan
+    from pipeline.runs.window import Window
     from pipeline.stages.stage import Asked
+    from pipeline.stages.validating.plan import ReplayPlan
     from queries.catalog import LakeFiles
 
     from .parts.staged import Replayed
@@ -91,7 +92,7 @@ def command(
     from api.printing.output import render
     from api.printing.targets import check_file
     from pipeline.manifests.files import manifests_of
-    from pipeline.replay import Window
+    from pipeline.runs.window import Window
     from pipeline.stages.stage import Asked
 
     from .parts.level import check_namespaces, labels_of
@@ -179,8 +180,8 @@ class _Base(NamedTuple):
 def _replay_policies(
     own: Context, new: PolicySet, base: _Base, asked: Asked, workers: int | None, is_plan: bool, executor: Executor | None
 ) -> Replayed:
-    from pipeline.replay import difference, request_difference
     from pipeline.runs import RunStore
+    from pipeline.stages.validating.difference import difference, request_difference
 
     from .parts.replay_tables import difference_table, not_evaluated_table, request_difference_table, summary_table
     from .parts.staged import Replayed
@@ -209,8 +210,8 @@ def _replay_policies(
 def _print_plan(plan: RunPlan, output: Format) -> None:
     """The plan: for a terminal a summary, for a program the whole document, or its counts as tables."""
     from api.printing.output import render
-    from pipeline.replay import ReplayPlan
     from pipeline.report.texts import yaml_text
+    from pipeline.stages.validating.plan import ReplayPlan
 
     from .parts.replay_tables import plan_tables
 
@@ -245,7 +246,7 @@ def make_plan(
 ) -> ReplayPlan:
     """The plan of the policies of `-f` over the window; see plan_of. Raises InputError without policies."""
     from api import asked_values
-    from pipeline.replay import Window
+    from pipeline.runs.window import Window
 
     from .policies import chosen_policies
 
@@ -264,7 +265,8 @@ def plan_of(
     files: LakeFiles | None = None,
 ) -> ReplayPlan:
     """The plan of given policies over the lake, or over these files of it. Meanwhile the workers that will walk it start."""
-    from pipeline.replay import plan_replay, start_processes
+    from pipeline.runs.processes import start_processes
+    from pipeline.stages.validating.planning import plan_replay
     from queries import open_lake
 
     start_processes(own.lake, workers_or_default(own, workers))
@@ -281,8 +283,8 @@ def run(
     """Walk a plan with progress. The run counts as in use until the command ends."""
     from api.beside_runs import keep_policies
     from api.given import use_until_end
-    from pipeline.replay import run_replay
     from pipeline.runs import RunStore
+    from pipeline.stages.validating.execute import run_replay
 
     title = "replaying the policies in force" if kind is RunKind.CALIBRATION else "replaying"
     stored = RunStore(own.lake).run(plan.run_id)
@@ -302,7 +304,7 @@ def walk(own: Context, workers: int | None) -> Walk:
 
 def workers_or_default(own: Context, workers: int | None) -> int:
     """As many worker processes as asked for; by default as many as the lake is worth."""
-    from pipeline.replay import default_workers
+    from pipeline.runs.processes import default_workers
 
     return workers or default_workers(own.lake)
 

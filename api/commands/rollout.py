@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from api.printing.output import Table
     from pipeline.readiness.exempting.manifests import Manifests
     from pipeline.readiness.waves import Rollout, Wave
-    from pipeline.replay import ReplayPlan, Window
     from pipeline.request import Object
+    from pipeline.runs.window import Window
+    from pipeline.stages.validating.plan import ReplayPlan
 
 _NOTHING = "no policy of these matched a recorded request without denying already, so there is no wave to begin with"
 
@@ -49,8 +50,8 @@ def command(
     from pipeline.readiness.rules import ReadinessRules
     from pipeline.readiness.sql import dry_runs_kept
     from pipeline.readiness.waves import plan_waves
-    from pipeline.replay import Window
     from pipeline.runs import RunStore
+    from pipeline.runs.window import Window
     from queries import open_lake
 
     from .exemptions import manifests_of
@@ -105,8 +106,8 @@ def _proved(
 
 def _alone(manifests: Manifests, found: Rollout, binding: Object) -> Manifests:
     """The policy with one binding, and all objects that were given with it."""
-    from pipeline.admission.policies.decode import POLICY
     from pipeline.readiness.exempting.manifests import Manifests, key_of
+    from pipeline.stages.validating.decode import POLICY
 
     key = (POLICY, found.policy)
     return Manifests({key: manifests.objects[key], key_of(binding): binding}, manifests.others)

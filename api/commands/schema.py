@@ -73,7 +73,7 @@ def command(
     from api import asked_values
     from api.printing.output import render
     from pipeline.manifests.files import readable
-    from pipeline.replay import Window
+    from pipeline.runs.window import Window
     from pipeline.stages.schema.checking import check_definitions, definition_documents, unreadable
     from pipeline.stages.schema.objects import Outcome, object_findings
     from pipeline.stages.schema.objects import unreadable as unreadable_object

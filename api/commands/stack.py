@@ -48,7 +48,7 @@ def command(
     from api.printing.output import render
     from pipeline.manifests.files import manifests_of, texts_of
     from pipeline.manifests.writing import to_yaml
-    from pipeline.replay import Window
+    from pipeline.runs.window import Window
     from pipeline.stages.authorization.asked import asked_questions
     from pipeline.stages.authorization.installs import flows
     from pipeline.stages.authorization.stacks import (

@@ -120,7 +120,7 @@ def _agreement(
     """How far the replay agrees with the record, by judged thing."""
     from api.given import walk
     from pipeline.readiness.stage_flow import agreement
-    from pipeline.replay import Window
+    from pipeline.runs.window import Window
     from pipeline.stages.stage import Asked
     from queries import open_lake
 

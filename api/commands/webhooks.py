@@ -18,7 +18,7 @@ from .parts import options
 
 if TYPE_CHECKING:
     from api.printing.output import Table
-    from pipeline.replay import Window
+    from pipeline.runs.window import Window
     from pipeline.stages.over_time import OverTime
     from pipeline.stages.stage import Asked
     from pipeline.stages.webhooks import Configuration
@@ -85,7 +85,7 @@ def command(
     from api import asked_values
     from api.printing.output import render
     from api.printing.targets import check_file
-    from pipeline.replay import Window
+    from pipeline.runs.window import Window
     from pipeline.stages.stage import Asked
 
     from .parts.mutating_migrate import migrate_mutating, mutating_rules
@@ -256,8 +256,8 @@ class _Replayed:
 
 
 def _configurations(files: Sequence[Path], version: tuple[int, int]) -> tuple[Configuration, ...]:
-    from pipeline.admission.policies.refusing import refuse_errors
     from pipeline.manifests.files import manifests_of
+    from pipeline.policies.refusing import refuse_errors
     from pipeline.stages.registry import WEBHOOKS
     from pipeline.stages.webhooks.model import AsRecorded
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.replay.cost_figures import CostFigure, NearRequest, PolicyCost
+from pipeline.stages.validating.cost_figures import CostFigure, NearRequest, PolicyCost
 
 from ..ask.run_costs import RunCosts, costs_of_run
 from ..run_policies import policies_of_run

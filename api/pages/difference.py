@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any
 
-from pipeline.admission.policies.trace import step_text
 from pipeline.cel.explain import EVERY
+from pipeline.policies.trace import step_text
 
 from .lines import UNCHANGED, Change, Fold, Line, folded
 

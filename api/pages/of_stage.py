@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.admission.policies.verdict import STAGE
+from pipeline.policies.verdict import STAGE
 from pipeline.runs import RunStore
 from pipeline.runs.flips import Flipped, count_flips, flips
 from pipeline.runs.verdict import Flip

@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any
 
 from ingest.counted import counted
-from pipeline.admission.policies.verdict import STAGE
+from pipeline.policies.verdict import STAGE
 from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.report import Report
 from pipeline.runs import RunStore

@@ -10,8 +10,8 @@ from typing import Any
 
 from pipeline.explaining.explanation import Explanation
 from pipeline.history.reconstruct import NotReplayed
-from pipeline.replay.recall import recall
 from pipeline.request import AdmissionRequest
+from pipeline.requests.recall import recall
 from pipeline.stages.names import DEFAULT as DEFAULT_STAGE
 from pipeline.stages.registry import stage_of
 

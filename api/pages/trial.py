@@ -14,8 +14,8 @@ from fastapi import Request
 
 from ingest.counted import counted
 from ingest.errors import EvidenceError, InputError
-from pipeline.admission.policies.verdict import STAGE
 from pipeline.cel.minors import DEFAULT, EVERY, words_of
+from pipeline.policies.verdict import STAGE
 
 from .. import stored_runs
 from ..ask.kept import plan_of

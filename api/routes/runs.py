@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response
 
-from pipeline.replay import VERDICTS
+from pipeline.runs.verdict import VERDICTS
 
 from ..ask import reads
 from ..ask.formats import json_response, page_response

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ingest.errors import EvidenceError, InputError
-from pipeline.admission.policies import PolicySet
 from pipeline.explaining.asked import Asked
 from pipeline.explaining.explanation import Explanation, InOwnWords, NotExplained
+from pipeline.policies.model import PolicySet
 from pipeline.stages.names import IN_LOG
 from pipeline.stages.registry import DEFAULT, stage_of
 from pipeline.stages.stage import Stage

@@ -24,12 +24,14 @@ from pipeline.readiness.report import Report, with_caveats
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.readiness.stage_flow import StageRun, StageWalk, Wanted, make_stage_report, run_stage
 from pipeline.readiness.together import joined_over
-from pipeline.replay import ReplayPlan, Window, start_processes
 from pipeline.runs import RunKind
+from pipeline.runs.processes import start_processes
+from pipeline.runs.window import Window
 from pipeline.stages.assign import kind_of
 from pipeline.stages.registry import STAGES
 from pipeline.stages.stage import Asked as StageAsked
 from pipeline.stages.stage import Stage
+from pipeline.stages.validating.plan import ReplayPlan
 from queries import LakeReader
 
 from ..commands.parts.window import check_window

@@ -24,16 +24,17 @@ import msgspec
 from ingest.errors import HindcastError
 from ingest.holds import hold_files
 from ingest.owning import telling_waits
-from pipeline.admission.policies.model import PolicySet
 from pipeline.manifests.files import manifests_of
+from pipeline.policies.model import PolicySet
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.readiness.stage_flow import Wanted, make_stage_report, run_stage
-from pipeline.replay import ReplayPlan, Window
 from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
 from pipeline.runs.lifetime import end_with_pipe
 from pipeline.runs.plan import RunPlan
+from pipeline.runs.window import Window
 from pipeline.stages.stage import Asked as StageAsked
 from pipeline.stages.stage import Stage
+from pipeline.stages.validating.plan import ReplayPlan
 
 from .. import priorities
 from ..ask.run_costs import count_costs, plan_costs

@@ -1,6 +1,6 @@
 """Why requests could not be judged, and for each reason the step that makes later requests known.
 
-The reasons are those of pipeline.history, pipeline.matching, pipeline.admission and pipeline.stages. A reason that fits no pattern
+The reasons are those of pipeline.history, pipeline.matching, pipeline.policies and pipeline.stages. A reason that fits no pattern
 has no remedy.
 """
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..admission.policies.trace import Reading, State, TracedExpression, TracedPart, place_text
 from ..cel.explain import Place
 from ..history.event import Event
+from ..policies.trace import Reading, State, TracedExpression, TracedPart, place_text
 from ..request import AdmissionRequest, Evidence, Known, Object, Unknown
 from .explanation import DecidingPart, ExplainedExpression, ExplainedPolicy, Explanation, Operand, Piece
 from .missing import UnknownReason, explained

@@ -18,8 +18,8 @@ from ingest.lake import Lake
 from queries import open_lake
 from queries.lake import files_of
 
-from ..derived.facts import facts_of
-from ..derived.whole import losses_of
+from ..requests.kept.facts import facts_of
+from ..requests.kept.whole import losses_of
 from ..runs.window import object_digest
 from .across import fleet_report
 from .member import Judged, Step, judge_cluster, refused

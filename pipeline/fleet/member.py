@@ -11,16 +11,16 @@ from ingest.errors import EvidenceError, HindcastError
 from queries import LakeReader
 from queries.identity import REMEDY, cluster_uids, server_minors
 
-from ..admission.policies.load import parse_policy_set
 from ..cel.minors import DEFAULT
-from ..derived.facts import facts_of
-from ..derived.whole import mixed_names_of
 from ..readiness.judging import Judgement, Place, judge_there, wanted_of
 from ..readiness.model import PolicyReadiness
 from ..readiness.report import Report
-from ..replay.past import load_history, param_kinds_of
+from ..requests.kept.facts import facts_of
+from ..requests.kept.whole import mixed_names_of
+from ..requests.past import load_history
 from ..runs import RunKind
 from ..stages.stage import Asked
+from ..stages.validating.load import parse_policy_set
 from .model import FleetCell, FleetCluster
 from .question import Question
 from .recorded import recorded_objects
@@ -141,7 +141,7 @@ def _cell(entry: PolicyReadiness, run_id: str) -> FleetCell:
 
 def _recorded(reader: LakeReader, cluster: str, question: Question, last: datetime | None) -> dict[str, str]:
     given = parse_policy_set(question.texts)
-    history = load_history(reader, param_kinds_of(given), question.window)
+    history = load_history(reader, given.param_kinds, question.window)
     return recorded_objects(history, cluster, last or datetime.max.replace(tzinfo=UTC), given)
 
 

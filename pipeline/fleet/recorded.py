@@ -11,13 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from ..admission.policies import Binding, PolicySet
-from ..admission.policies.model import ParamKind
 from ..history.kinds import by_kind
 from ..history.snapshots import ResourceName
 from ..history.version import ObjectKey
 from ..history.world import BINDINGS, POLICIES, LogHistory
 from ..matching.selectors import labels_of
+from ..policies.model import Binding, ParamKind, PolicySet
 from ..request import Known
 from .model import FleetCluster, FleetDifference, FleetVersion
 

@@ -3,7 +3,7 @@
 A create is never tried twice, so its recorded patches are those that validating admission saw. An update or a patch that meets
 another write is tried again, and the event keeps the patches of the first try (kubernetes/apiserver pkg/audit/context.go and
 pkg/registry/generic/registry/store.go). What built-in plugins, defaults and strategies change is not recorded. It follows from
-rules for the resources listed here; the fields that the server makes up are left out (see pipeline/admission/policies/invented.py).
+rules for the resources listed here; the fields that the server makes up are left out (see pipeline/policies/invented.py).
 """
 
 from __future__ import annotations

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..admission.policies.validate import MATCH_CONDITIONS_MAX
 from ..matching.namespaces import NAME_LABEL
 from ..request import Object
 
+# kubernetes/kubernetes pkg/apis/admissionregistration/validation/validation.go.
+MATCH_CONDITIONS_MAX = 64
 _CONDITION = "hindcast-exempt-"
 
 

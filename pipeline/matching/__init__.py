@@ -5,7 +5,7 @@
 
 from .equivalence import Conversion, Equivalent, equivalents
 from .match import Match, Matcher, MatchResources, match
-from .rules import Rule, Target, is_excluded
+from .rules import Rule, Target, is_excluded, is_review
 from .selectors import EVERYTHING, LabelSelector, Requirement, SelectorError, labels_of, selector_from_object
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Target",
     "equivalents",
     "is_excluded",
+    "is_review",
     "labels_of",
     "match",
     "selector_from_object",

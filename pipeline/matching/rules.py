@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from queries.reach import is_exempt
+from queries.reach_rules import EXEMPT_REVIEWS
 
 from ..request import AdmissionRequest, Evidence, GroupVersionResource, Known, Unknown
 
@@ -15,6 +16,11 @@ NAMESPACES = GroupVersionResource("", "v1", "namespaces")
 def is_excluded(resource: GroupVersionResource) -> bool:
     """Whether the server exempts a resource from all validating admission policies."""
     return is_exempt(resource.group, resource.resource)
+
+
+def is_review(group: str, resource: str) -> bool:
+    """Whether a resource is a review, such as a SubjectAccessReview: an answer that is never stored."""
+    return (group, resource) in EXEMPT_REVIEWS
 
 
 class Target(NamedTuple):

@@ -16,14 +16,14 @@ import pyarrow as pa
 
 from queries import LakeReader
 
-from ..admission.policies import Action, PolicySet
-from ..admission.policies.decode import BINDING, POLICY
-from ..replay import ReplayPlan
-from ..replay.judges import Judge, Judges
+from ..policies.model import Action, PolicySet
 from ..request import Object
 from ..runs import RunSummary
 from ..runs.plan import RunPlan
 from ..stages.readiness import AS_GIVEN
+from ..stages.validating.decode import BINDING, POLICY
+from ..stages.validating.judges import Judge, Judges
+from ..stages.validating.plan import ReplayPlan
 from .assess import Key, judge_units
 from .change import Change, ChangedUnit, Fate, FateCount
 from .counting.bounds import upper_bound

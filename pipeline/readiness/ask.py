@@ -11,8 +11,9 @@ from queries import LakeReader
 
 from ..authorization import OtherAuthorizers
 from ..history.in_force import CHANGE_DELAY
-from ..replay import ReplayPlan, run_replay
 from ..runs import RunStore, RunSummary
+from ..stages.validating.execute import run_replay
+from ..stages.validating.plan import ReplayPlan
 from .assess import judge_units
 from .exempting.manifests import Manifests
 from .flow import Asked, make_report

@@ -16,15 +16,15 @@ from queries import LakeReader
 from queries.identity import REMEDY
 from queries.ledger import loss_caveats
 
-from ..admission.policies import PolicySet
-from ..derived.whole import losses_of, mixed_names_of, rows_about
-from ..replay import ReplayPlan
-from ..replay.judges import Judges
+from ..policies.model import PolicySet
+from ..requests.kept.whole import losses_of, mixed_names_of, rows_about
 from ..runs import RunStore, RunSummary
 from ..runs.plan import RunPlan
 from ..runs.window import Window
 from ..stages.registry import stage_of
 from ..stages.stage import Stage
+from ..stages.validating.judges import Judges
+from ..stages.validating.plan import ReplayPlan
 from .against import PolicyBase, judges_before, keep_before, keep_changes, with_changes
 from .assess import Key, Row, assess, judge_units
 from .change import Change

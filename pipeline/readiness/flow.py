@@ -21,9 +21,10 @@ from queries.catalog import LakeFiles
 from ..authorization import OtherAuthorizers
 from ..cel.defects import DEFECT
 from ..history.in_force import CHANGE_DELAY
-from ..replay import ReplayPlan, plan_replay_from_log
 from ..request import Object
 from ..runs import Defect, RunKind, RunStore, RunSummary
+from ..stages.validating.plan import ReplayPlan
+from ..stages.validating.recorded import plan_replay_from_log
 from .against import PolicyBase
 from .build import build_report
 from .counting.fidelity import kept_agreement

@@ -14,12 +14,12 @@ from typing import Any
 
 import duckdb
 
-from ..admission.policies import Policy, PolicySet
 from ..explaining.missing import most_frequent
 from ..history.world import NAMESPACES, LogHistory
 from ..history.writes import LEVELS
 from ..matching import labels_of
 from ..matching.namespaces import NAME_LABEL
+from ..policies.model import Policy, PolicySet
 from ..request import Known
 from ..runs.summary import UNBOUND, VACUOUS
 from .model import PolicyReadiness

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from ..admission.policies.decode import BINDING
 from ..matching.namespaces import NAME_LABEL
 from ..request import Object
+from ..stages.validating.decode import BINDING
 from .exempting.manifests import Manifests, new_binding
 from .exempting.measures import RolloutStep
 from .model import Denials, NamespaceCount, PolicyReadiness, Status

@@ -17,11 +17,11 @@ from queries import LakeReader, open_lake
 from queries.catalog import LakeFiles
 
 from ..history.in_force import CHANGE_DELAY
-from ..replay import ReplayPlan
 from ..request import Object
 from ..runs import RunKind, RunStore, RunSummary
 from ..runs.plan import RunPlan
 from ..stages.stage import Asked, Stage
+from ..stages.validating.plan import ReplayPlan
 from .against import Base, PolicyBase
 from .assess import judge_units
 from .build import About

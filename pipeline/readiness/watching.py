@@ -20,10 +20,10 @@ from typing import Any
 from ingest.errors import InputError, LakeError
 from queries import LakeReader
 
-from ..admission.policies import PolicySet
-from ..replay import Window
+from ..policies.model import PolicySet
 from ..runs import RunKind, RunSummary
 from ..runs.plan import RunPlan
+from ..runs.window import Window
 from ..stages.stage import Asked, Stage
 from .assess import judge_units
 from .counting.fidelity import NOT_COMPARED

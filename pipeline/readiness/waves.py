@@ -13,8 +13,8 @@ from typing import Any
 
 import duckdb
 
-from ..admission.policies.decode import BINDING
 from ..request import Object
+from ..stages.validating.decode import BINDING
 from .counting.bounds import upper_bound
 from .exempting.manifests import Manifests
 from .exempting.measures import RolloutStep

@@ -22,7 +22,7 @@ from ingest.published.target import is_url
 from queries import LakeReader
 from queries.catalog import LakeFiles
 
-from ..derived.facts import facts_folder
+from ..requests.kept.facts import facts_folder
 from .executors import Job, Make, TakesInputs, Task, Worker
 from .parts import making
 from .plan import RunPlan

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from .verdict import INSUFFICIENT, VERDICT_VALUES, Flip
+from ..row import INSUFFICIENT
+from .verdict import VERDICT_VALUES, Flip
 
 # Part of the name of a run with mutating policies, so that runs of versions that called each changed object unknown are not read.
 JUDGED = "the objects that mutating policies change"

@@ -7,9 +7,11 @@ expression_index).
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
+
+from ..row import INSUFFICIENT, Row
 
 _FIELDS: list[pa.Field[Any]] = [
     pa.field("run_id", pa.string(), nullable=False),
@@ -44,7 +46,6 @@ VERDICTS = pa.schema(_FIELDS)
 PASS_FIELDS = _FIELDS[1:5]
 VERDICT_VALUES = pa.schema(_FIELDS[5:])  # from `policy` on, in the order of Row
 # How good the evidence of a verdict is, from the weakest to the strongest: a request.Grade, or one of these.
-INSUFFICIENT = "insufficient"  # that of an unknown
 RECORDED = "recorded"  # not evaluated: the server's own answer to the request proves it
 EVIDENCE = (INSUFFICIENT, "partial", "inferred", RECORDED, "exact")
 
@@ -58,41 +59,6 @@ class Flip(StrEnum):
     STILL_DENIED = "still-denied"
     CHANGED = "changed"  # still allowed, but the stored object would differ
     UNKNOWN = "unknown"
-
-
-class Row(NamedTuple):
-    """The columns of a verdict, without those of its request, in the order of VERDICT_VALUES. Texts are None where they are empty.
-
-    `rule_ref` is the place of the rule that decided, as `KIND/NAME/PATH`. `recorded` is what the log says that this stage made of
-    the request, and `flip` a Flip; both are None where the record names another rule or none. `detail` is JSON of what only
-    this stage has.
-    """
-
-    policy: str
-    binding: str | None
-    param_namespace: str | None
-    param_name: str | None
-    expression_index: int | None
-    decision: str
-    effect: str | None
-    message: str | None
-    reason: str | None
-    code: int | None
-    why: str | None
-    evidence: str
-    actions: list[str]
-    audit_annotations: list[tuple[str, str]]
-    bypasses_actions: bool
-    stage: str
-    rule_ref: str | None = None
-    recorded: str | None = None
-    flip: str | None = None
-    detail: str | None = None
-
-    @property
-    def row(self) -> Row:
-        """See Verdict: a row is a verdict of itself."""
-        return self
 
 
 class Verdict(Protocol):

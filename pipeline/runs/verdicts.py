@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from .verdict import PASS_FIELDS, VERDICT_VALUES, VERDICTS, Row, Verdict
+from ..row import Row
+from .verdict import PASS_FIELDS, VERDICT_VALUES, VERDICTS, Verdict
 
 _TEXTS = [field.name for field in VERDICTS if pa.types.is_string(field.type)]
 # The same columns as they are built and written; a reader gets plain texts.

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from queries import LakeReader
 
-from ..derived.facts import facts_of
+from ..requests.kept.facts import facts_of
 from .sql import statement
 
 _MICROSECOND = timedelta(microseconds=1)

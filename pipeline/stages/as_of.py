@@ -10,12 +10,12 @@ from typing import Generic, TypeVar
 from ingest.errors import EvidenceError, InputError
 from queries import LakeReader
 
-from ..admission.policies.model import ParamKind
 from ..history.in_force import in_force
 from ..history.snapshots import ResourceName
 from ..manifests.documents import Document
-from ..replay.past import load_history
+from ..policies.model import ParamKind
 from ..request import Evidence, Object, Unknown
+from ..requests.past import load_history
 from ..runs.window import Window
 
 RuleT = TypeVar("RuleT")

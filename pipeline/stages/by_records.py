@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from queries import LakeReader
 
-from ..replay.crew import parts_made
-from ..replay.worker import AttemptReplayer
+from ..requests.crew import parts_made
 from ..requests.plan import RecordsPlan
+from ..requests.worker import AttemptReplayer
 from ..runs.executors import Executor
 from .grouped import GroupedPlan, PlannedStage
 

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from queries import LakeReader
 
-from ..admission.policies.decode import is_mutating
-from ..admission.policies.model import PolicySet
 from ..explaining.asked import Asked
 from ..manifests.documents import Document
 from ..matching import Target
+from ..policies.model import PolicySet
 from ..request import AdmissionRequest
 from ..runs.executors import Executor
 from ..runs.plan import RunPlan
@@ -27,6 +26,7 @@ from ..runs.running import Doubts
 from ..runs.verdicts import Pass
 from .mutating.chain import Chain
 from .mutating.decode import rules_of
+from .validating.decode import is_mutating
 
 if TYPE_CHECKING:
     from .chain.rules import ChainRules

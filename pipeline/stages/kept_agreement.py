@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from queries import LakeReader
 
-from ..derived.whole import value_about
+from ..requests.kept.whole import value_about
 from ..runs.apart import code_name
 
 T = TypeVar("T")

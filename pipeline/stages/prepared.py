@@ -11,9 +11,9 @@ from ingest.durable import write_whole
 from ingest.errors import LakeError
 from queries import open_lake
 
-from ..derived.facts import facts_of
-from ..replay.prefill import prefill
+from ..requests.kept.facts import facts_of
 from ..requests.lanes import Lane, LaneName
+from ..requests.prefill import prefill
 from ..runs.apart import code_name
 from ..runs.executors import Executor
 from .registry import STAGES

@@ -11,7 +11,7 @@ from .mutating.stage import Mutating
 from .pod_security.stage import PodSecurity
 from .schema.stage import Schemas
 from .stage import Stage
-from .validating import Validating
+from .validating.stage import Validating
 from .webhooks.stage import Webhooks
 
 VALIDATING = Validating()

@@ -13,8 +13,10 @@ import pytest
 from api.settings import Settings
 from ingest.lake import Lake
 from ingest.sources.files import ingest_files
-from pipeline.admission.policies import load_policy_set
-from pipeline.replay import plan_replay, plan_replay_from_log, run_replay
+from pipeline.stages.validating.execute import run_replay
+from pipeline.stages.validating.load import load_policy_set
+from pipeline.stages.validating.planning import plan_replay
+from pipeline.stages.validating.recorded import plan_replay_from_log
 from queries import open_lake
 from tests.made_up_fleet import keep_made_up_fleet
 from tests.querying import QueryClient

@@ -23,7 +23,8 @@ from ingest.lake import Lake
 from ingest.schema import SORT_ORDER
 from ingest.sources.files import ingest_files
 from pipeline.readiness.sql import rows_of
-from pipeline.replay import Window, past
+from pipeline.requests import past
+from pipeline.runs.window import Window
 from queries import LakeReader, open_lake
 from queries.ledger import losses_by_part
 

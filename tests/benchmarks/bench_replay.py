@@ -25,8 +25,8 @@ from rich.table import Table
 
 from ingest.lake import Lake
 from pipeline import load_policy_set, plan_replay, run_replay
-from pipeline.replay import start_processes
-from pipeline.replay.prefill import prefill
+from pipeline.requests.prefill import prefill
+from pipeline.runs.processes import start_processes
 from queries import open_lake
 from tests.benchmarks.aims import print_aims, with_aims
 from tests.benchmarks.replay_around import AROUND, edit_here

@@ -15,7 +15,7 @@ from typing import Any
 from ingest.lake import Lake
 from ingest.sources.files import ingest_files
 from pipeline import plan_replay, run_replay
-from pipeline.admission.policies import parse_policy_set
+from pipeline.stages.validating.load import parse_policy_set
 from queries import open_lake
 from tests.benchmarks.replay_lakes import CHURN, HERE, bring_to, lake_of, processor_s, timed
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from api.cli import run
-from pipeline.replay.past import load_history
+from pipeline.requests.past import load_history
 from pipeline.runs import RunKind, RunStore
 from pipeline.runs.window import Window
 from pipeline.stages.authorization.overlay import Proposal

@@ -17,7 +17,7 @@ from pipeline.request import Known
 from pipeline.stages.mutating.chain import Chain, Run
 from pipeline.stages.mutating.decode import rules_of
 from pipeline.stages.mutating.invocation import Outcome
-from tests.pipeline.admission.conftest import CaseWorld, request
+from tests.pipeline.policies.conftest import CaseWorld, request
 from tests.yaml_text import load_yaml
 
 pytestmark = pytest.mark.conformance

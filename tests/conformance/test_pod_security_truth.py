@@ -23,7 +23,7 @@ from ingest.lake import Lake
 from ingest.sources.files import ingest_files
 from ingest.sources.snapshot import ingest_snapshot
 from pipeline.manifests.documents import read_documents
-from pipeline.replay.met import Met
+from pipeline.requests.met import Met
 from pipeline.runs.window import Window
 from pipeline.stages.pod_security.agreement import compare
 from pipeline.stages.pod_security.checks.pod import Pod

@@ -16,21 +16,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.admission.policies import (
-    Decision,
-    Policy,
-    PolicySet,
-    PolicyVerdict,
-    binding_from_object,
-    compile_policy,
-    compile_set,
-    evaluate_request,
-    parse_policy_set,
-    policy_from_object,
-)
-from pipeline.admission.policies.decode import match_resources_from_object
-from pipeline.admission.policies.messages import audited, denials, policy_annotations, warning, warnings
 from pipeline.cel.library.authorizer import Answer, Attributes
+from pipeline.policies.compile import compile_policy
+from pipeline.policies.dispatch import compile_set, evaluate_request
+from pipeline.policies.model import Policy, PolicySet
+from pipeline.policies.verdict import Decision, PolicyVerdict
 from pipeline.request import (
     AdmissionRequest,
     Evidence,
@@ -41,6 +31,9 @@ from pipeline.request import (
     Operation,
     UserInfo,
 )
+from pipeline.stages.validating.decode import binding_from_object, match_resources_from_object, policy_from_object
+from pipeline.stages.validating.load import parse_policy_set
+from pipeline.stages.validating.told import audited, denials, policy_annotations, warning, warnings
 from tests.yaml_text import load_yaml
 
 pytestmark = pytest.mark.conformance

@@ -34,10 +34,12 @@ from pipeline.authorization.attributes import RequestInfo, info_of
 from pipeline.authorization.recorded import CHANGE_DELAY
 from pipeline.cel.library.authorizer import Answer, Attributes
 from pipeline.history.event import effective_user
-from pipeline.replay import Window, plan_replay_from_log, run_replay
-from pipeline.replay.past import load_history
 from pipeline.request import GroupVersionResource, UserInfo
+from pipeline.requests.past import load_history
 from pipeline.runs import RunStore
+from pipeline.runs.window import Window
+from pipeline.stages.validating.execute import run_replay
+from pipeline.stages.validating.recorded import plan_replay_from_log
 from queries import open_lake
 from tests.recorded_files import rows_of as recorded_rows
 from tests.yaml_text import load_yaml

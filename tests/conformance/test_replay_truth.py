@@ -17,8 +17,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.replay import compare_with_log, disagreements, plan_replay_from_log, run_replay
 from pipeline.runs import RunStore, RunSummary
+from pipeline.stages.validating.compare import compare_with_log, disagreements
+from pipeline.stages.validating.execute import run_replay
+from pipeline.stages.validating.recorded import plan_replay_from_log
 from queries import open_lake
 from tests.recorded_files import rows_of
 from tests.yaml_text import load_yaml

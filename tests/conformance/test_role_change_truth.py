@@ -23,9 +23,9 @@ from pipeline.authorization.rbac import Rule
 from pipeline.authorization.recorded import RbacAt
 from pipeline.cel.library.authorizer import Attributes
 from pipeline.history.event import Event
-from pipeline.replay import Window
-from pipeline.replay.past import load_history
+from pipeline.requests.past import load_history
 from pipeline.runs.verdict import Flip
+from pipeline.runs.window import Window
 from pipeline.stages.authorization import Need, NeedKind, identity_of, meet, needs_of, refusal_of
 from pipeline.stages.authorization.asked import asked_questions
 from pipeline.stages.authorization.judging import Recorded, judge, recorded_of

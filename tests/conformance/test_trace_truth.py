@@ -18,18 +18,10 @@ from typing import Any
 import pytest
 import zstandard
 
-from pipeline.admission.policies import (
-    PolicySet,
-    PolicyVerdict,
-    binding_from_object,
-    compile_set,
-    evaluate_request,
-    policy_from_object,
-)
-from pipeline.admission.policies.dispatch import CompiledSet
 from pipeline.authorization import OtherAuthorizers, RecordedRbac
-from pipeline.replay import Window
-from pipeline.replay.past import load_history
+from pipeline.policies.dispatch import CompiledSet, compile_set, evaluate_request
+from pipeline.policies.model import PolicySet
+from pipeline.policies.verdict import PolicyVerdict
 from pipeline.request import (
     AdmissionRequest,
     Evidence,
@@ -41,6 +33,9 @@ from pipeline.request import (
     Unknown,
     UserInfo,
 )
+from pipeline.requests.past import load_history
+from pipeline.runs.window import Window
+from pipeline.stages.validating.decode import binding_from_object, policy_from_object
 from queries import open_lake
 from tests.recorded_files import rows_of
 from tests.yaml_text import load_yaml

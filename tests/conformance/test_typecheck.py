@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import zstandard
 
-from pipeline.admission.policies.compile import compile_policy
-from pipeline.admission.policies.load import parse_policy_set
-from pipeline.admission.policies.model import Policy
-from pipeline.admission.policies.typecheck import expression_warnings
 from pipeline.openapi import Schemas, built_in_documents
+from pipeline.policies.compile import compile_policy
+from pipeline.policies.model import Policy
+from pipeline.stages.validating.load import parse_policy_set
+from pipeline.stages.validating.typecheck import expression_warnings
 from tests.built_in_schemas import FILE, built_in_text
 from tests.yaml_text import load_yaml, load_yaml_all
 

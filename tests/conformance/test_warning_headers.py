@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.admission.policies import Action, Decision, PolicyVerdict
-from pipeline.admission.policies.messages import warning_headers
+from pipeline.policies.model import Action
+from pipeline.policies.verdict import Decision, PolicyVerdict
+from pipeline.stages.validating.told import warning_headers
 from tests.recorded_files import rows_of
 
 pytestmark = pytest.mark.conformance

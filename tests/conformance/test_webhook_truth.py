@@ -18,14 +18,15 @@ import pytest
 from ingest.lake import Lake
 from ingest.sources.files import ingest_files
 from ingest.sources.snapshot import ingest_snapshot
-from pipeline.admission.policies import parse_policy_set
-from pipeline.replay import plan_replay, run_replay
 from pipeline.request import Unknown
 from pipeline.runs import RunStore
 from pipeline.runs.window import Window
 from pipeline.stages.mutating.changes import changes
 from pipeline.stages.registry import WEBHOOKS
 from pipeline.stages.stage import Asked
+from pipeline.stages.validating.execute import run_replay
+from pipeline.stages.validating.load import parse_policy_set
+from pipeline.stages.validating.planning import plan_replay
 from pipeline.stages.webhooks import Call, Called, Phase, trace_of
 from pipeline.stages.webhooks.behaviour import behaviour
 from pipeline.stages.webhooks.instead import InsteadJudge

@@ -12,7 +12,7 @@ from ingest.lake import Lake
 from ingest.sources.files import ingest_files
 from ingest.sources.snapshot import ingest_snapshot
 from pipeline import load_policy_set, plan_replay, run_replay
-from pipeline.derived.kept import ground_of
+from pipeline.requests.kept.records import ground_of
 from queries import open_lake
 from queries.identity import mixed_names
 from queries.lake import files_of

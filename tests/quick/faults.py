@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ROOMS = (
-    "ingest", "queries", "pipeline/cel", "pipeline/admission", "pipeline/history", "pipeline/stages", "pipeline/readiness",
+    "ingest", "queries", "pipeline/cel", "pipeline/policies", "pipeline/history", "pipeline/stages", "pipeline/readiness",
     "pipeline/requests", "api/commands", "api/pages",
 )  # fmt: skip
 SECONDS_MAX = 120

@@ -9,7 +9,7 @@ from api.context import Context
 
 if TYPE_CHECKING:
     from api.printing.output import Table
-    from pipeline.replay import Window
+    from pipeline.runs.window import Window
     from pipeline.stages.pod_security.agreement import Agreement
     from queries.catalog import LakeFiles
 

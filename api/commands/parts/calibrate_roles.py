@@ -13,7 +13,7 @@ from pipeline.stages.authorization.calibration import Decided
 if TYPE_CHECKING:
     from api.printing.output import Table
     from pipeline.authorization import OtherAuthorizers
-    from pipeline.replay import Window
+    from pipeline.runs.window import Window
     from pipeline.stages.authorization.calibration import Agreement
     from queries.catalog import LakeFiles
 
@@ -34,7 +34,7 @@ def authorization_tables(
     files: LakeFiles | None = None,
 ) -> list[Table]:
     """The requests that disagree, and the agreement; empty for a log without decisions of authorizers."""
-    from pipeline.replay.authorizers import other_authorizers
+    from pipeline.requests.authorizers import other_authorizers
     from pipeline.stages.authorization.calibration import recorded_agreement
     from queries import open_lake
 

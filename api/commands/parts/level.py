@@ -26,8 +26,8 @@ LevelNamespaces = Annotated[list[str] | None, typer.Option("--namespace", help="
 def check_namespaces(own: Context, namespaces: Sequence[str] | None) -> None:
     """Raise InputError for a namespace that the lake does not show: a replay of its level would say that nothing changes."""
     from pipeline.history.world import NAMESPACES
-    from pipeline.replay import Window
-    from pipeline.replay.past import load_history
+    from pipeline.requests.past import load_history
+    from pipeline.runs.window import Window
     from queries import open_lake
 
     if not namespaces:

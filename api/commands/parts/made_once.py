@@ -27,8 +27,8 @@ def made_once(
     folder `export`.
     """
     from api.beside_runs import keep_made, kept_made
-    from pipeline.derived.place import digest_of
     from pipeline.readiness.build import lag_caveats
+    from pipeline.requests.kept.place import digest_of
     from pipeline.runs.apart import code_name
 
     def question() -> str:

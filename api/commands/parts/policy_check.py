@@ -13,10 +13,10 @@ from ingest.errors import InputError
 
 if TYPE_CHECKING:
     from api.printing.output import Format, Table
-    from pipeline.admission.policies import PolicySet
-    from pipeline.admission.policies.typecheck import CheckedRule, ExpressionWarning
     from pipeline.openapi import Schemas
+    from pipeline.policies.model import PolicySet
     from pipeline.stages.mutating.model import MutatingPolicy
+    from pipeline.stages.validating.typecheck import CheckedRule, ExpressionWarning
 
 
 _CRD = "CustomResourceDefinition"
@@ -40,11 +40,11 @@ def check(
     """
     from api.given import given_of
     from api.printing.output import render
-    from pipeline.admission.policies import parse_policy_set
-    from pipeline.admission.policies.refusing import refuse_errors
-    from pipeline.admission.policies.typecheck import checked_rules, expression_warnings
+    from pipeline.policies.refusing import refuse_errors
     from pipeline.stages.mutating.compiled import too_new_expressions
     from pipeline.stages.registry import MUTATING
+    from pipeline.stages.validating.load import parse_policy_set
+    from pipeline.stages.validating.typecheck import checked_rules, expression_warnings
 
     from ..policies import checked_policies, open_if_there, read_texts
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from api.printing.output import Table
-    from pipeline.replay import ExpressionDifference, ReplayPlan, RequestDifference
     from pipeline.runs import RunSummary
     from pipeline.runs.summary import BindingSummary
+    from pipeline.stages.validating.difference import ExpressionDifference, RequestDifference
+    from pipeline.stages.validating.plan import ReplayPlan
 
 
 def plan_tables(plan: ReplayPlan) -> list[Table]:

@@ -12,7 +12,7 @@ from pipeline.explaining.redaction import Redaction
 
 if TYPE_CHECKING:
     from api.printing.output import Format, Table
-    from pipeline.replay import Window
+    from pipeline.runs.window import Window
     from pipeline.stages.schema.evidence.definitions import KnownDefinition
     from pipeline.stages.schema.evidence.fields import Coverage, UnknownFields
     from queries import LakeReader

@@ -13,7 +13,7 @@ from ingest.errors import InputError
 
 if TYPE_CHECKING:
     from api.printing.output import Format, Table
-    from pipeline.replay import Window
+    from pipeline.runs.window import Window
     from pipeline.stages.schema.evidence.definitions import KnownDefinition
     from pipeline.stages.schema.evidence.dormant import Dormant, DormantField
     from pipeline.stages.schema.evidence.original_writes import PolicyAnswer
@@ -34,12 +34,12 @@ def dormant(
     """Print the fields of stored objects that come alive under the definitions in the files."""
     from api.printing.output import render
     from pipeline.manifests.files import manifests_of, texts_of
-    from pipeline.replay import plan_replay
-    from pipeline.replay.judges import Judges
     from pipeline.stages.schema.checking import definition_documents
     from pipeline.stages.schema.evidence.definitions import given_definitions, recorded_definitions
     from pipeline.stages.schema.evidence.dormant import dormant_fields
     from pipeline.stages.schema.evidence.original_writes import OriginalWrites
+    from pipeline.stages.validating.judges import Judges
+    from pipeline.stages.validating.planning import plan_replay
     from queries import open_lake
 
     from ..policies import checked_policies, read_texts

@@ -18,8 +18,8 @@ def installs_tables(own: Context) -> list[Table]:
     """The tables of `stack --installs`: who may install stacks at the end of the log, the recorded installs, the objects that the
     stack manager created for each, and the cluster stacks that are installed twice."""
     from pipeline.authorization import RecordedRbac
-    from pipeline.replay import Window
-    from pipeline.replay.past import load_history
+    from pipeline.requests.past import load_history
+    from pipeline.runs.window import Window
     from pipeline.stages.authorization.install_steps import install_steps
     from pipeline.stages.authorization.installs import installers, recorded_installs
     from queries import open_lake

@@ -47,8 +47,8 @@ def replay_stage(
     from api.given import say_mistakes, walk
     from ingest.counted import counted
     from pipeline.readiness.stage_flow import run_stage
-    from pipeline.replay import request_difference
     from pipeline.runs import RunKind, RunStore
+    from pipeline.stages.validating.difference import request_difference
     from queries import open_lake
 
     from .replay_tables import request_difference_table

@@ -12,7 +12,7 @@ from ingest.errors import EvidenceError, InputError
 
 if TYPE_CHECKING:
     from api.printing.output import Table
-    from pipeline.admission.policies import PolicySet
+    from pipeline.policies.model import PolicySet
     from pipeline.runs.plan import RunPlan
     from pipeline.stages.stage import Asked
     from pipeline.stages.webhooks import Configuration
@@ -68,7 +68,7 @@ def replay_recorded(own: Context, webhook: str, asked: Asked) -> RunPlan:
 
 
 def _seen(reader: LakeReader, webhook: str, names: frozenset[str], found: Comparison) -> Seen:
-    from pipeline.replay import policies_as_of
+    from pipeline.stages.validating.recorded import policies_as_of
     from pipeline.stages.webhooks.as_of import configurations_as_of
     from pipeline.stages.webhooks.migration import denials_since
     from pipeline.stages.webhooks.steps import seen_at

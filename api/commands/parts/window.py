@@ -9,7 +9,7 @@ from api.context import Context
 from ingest.errors import EvidenceError
 
 if TYPE_CHECKING:
-    from pipeline.replay import Window
+    from pipeline.runs.window import Window
 
 
 _IN_WINDOW = """

@@ -13,9 +13,9 @@ import msgspec
 from queries import LakeReader
 from queries.catalog import statements
 
-from ...replay import compare_with_log
-from ...replay.sql import statement as replay_statement
 from ...runs import StoredRun
+from ...stages.validating.compare import compare_with_log
+from ...stages.validating.sql import statement as replay_statement
 from ..model import Fidelity, ResourceAgreement
 from ..sql import rows_of, statement
 

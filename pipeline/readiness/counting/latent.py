@@ -23,8 +23,6 @@ from ...history.version import object_key
 from ...history.versions import LogVersions
 from ...history.writes import record
 from ...matching import is_excluded
-from ...replay import ReplayPlan
-from ...replay.judges import Judge, Judgement, Judges
 from ...request import (
     AdmissionRequest,
     Evidence,
@@ -38,6 +36,8 @@ from ...request import (
     UserInfo,
     worst,
 )
+from ...stages.validating.judges import Judge, Judgement, Judges
+from ...stages.validating.plan import ReplayPlan
 from ..change import Fate
 from ..model import Latent, LatentViolation, TemplateProjection
 from ..sql import rows_of, statement

@@ -17,9 +17,9 @@ from ...history.fitness import fit_requests
 from ...history.reconstruct import NotReplayed
 from ...history.versions import LogVersions
 from ...history.writes import record
-from ...replay.judges import Judges
-from ...replay.nearest import Differences
 from ...request import AdmissionRequest
+from ...stages.validating.judges import Judges
+from ...stages.validating.nearest import Differences
 from ..model import Owner
 from ..rules import ReadinessRules
 from ..sql import rows_of

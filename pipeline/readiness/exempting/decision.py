@@ -11,8 +11,8 @@ from pathlib import Path
 from ingest.counted import counted
 from queries import LakeReader
 
-from ...replay import ReplayPlan
 from ...runs import RunSummary
+from ...stages.validating.plan import ReplayPlan
 from ..model import PolicyReadiness, Status
 from ..report import Report
 from ..rollout import plan_rollout

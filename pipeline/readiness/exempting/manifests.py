@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from ...admission.policies import PolicySet
-from ...admission.policies.decode import BINDING, POLICY, VERSIONS
-from ...admission.policies.encode import binding_to_object, policy_to_object
-from ...admission.policies.load import parse_policy_set
 from ...manifests.exempting import add_condition, below, leave_out_namespace
 from ...manifests.writing import to_yaml
+from ...policies.model import PolicySet
 from ...request import Object
+from ...stages.validating.decode import BINDING, POLICY, VERSIONS
+from ...stages.validating.encode import binding_to_object, policy_to_object
+from ...stages.validating.load import parse_policy_set
 from .exclusions import Exclusion, Kind
 
 # JSON that maps an exclusion to its review date (YYYY-MM-DD, or null), on every object that holds one. No cluster enforces it.

@@ -13,9 +13,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from ...admission.policies.decode import BINDING, POLICY
 from ...matching.namespaces import NAME_LABEL
 from ...request import Object
+from ...stages.validating.decode import BINDING, POLICY
 from ..sql import rows_of
 from .exclusions import Exclusion
 from .exemptions import Choice, Chosen

@@ -16,7 +16,7 @@ from typing import Any
 from queries import LakeReader
 
 from ...authorization import RecordedRbac
-from ...replay.past import load_history
+from ...requests.past import load_history
 from ...runs.window import Window
 from ...stages.readiness import Excluded, StageReadiness, keep_counted
 from ..counting.units import find_units_unless_found

@@ -14,12 +14,13 @@ from pathlib import Path
 
 from queries import LakeReader
 
-from ...admission.policies.decode import BINDING, POLICY
 from ...cel import ReadSet
-from ...replay import ReplayPlan, plan_replay
-from ...replay.judges import Judges
 from ...request import Object
 from ...runs import RunStore, RunSummary
+from ...stages.validating.decode import BINDING, POLICY
+from ...stages.validating.judges import Judges
+from ...stages.validating.plan import ReplayPlan
+from ...stages.validating.planning import plan_replay
 from ..explaining.expression_reads import ExpressionReads
 from ..sql import rows_of, statement
 from .barred import Barred, barred_by

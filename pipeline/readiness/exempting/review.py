@@ -18,11 +18,12 @@ import pyarrow as pa
 
 from queries import LakeReader
 
-from ...admission.policies.decode import POLICY
 from ...cel.minors import DEFAULT
-from ...replay import Window, plan_replay
 from ...request import Object
 from ...runs import Defect
+from ...runs.window import Window
+from ...stages.validating.decode import POLICY
+from ...stages.validating.planning import plan_replay
 from ..counting.units import find_units
 from ..sql import statement
 from .exemptions import Choice, Width

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
-from ...replay import ReplayPlan, run_replay
 from ...runs import Defect, RunKind, RunStore
+from ...stages.validating.execute import run_replay
+from ...stages.validating.plan import ReplayPlan
 
 # Is called with the policies that a trial failed to judge.
 Note: TypeAlias = Callable[[Sequence[Defect]], None]

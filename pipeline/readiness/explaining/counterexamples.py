@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 
 from queries import LakeReader
 
-from ...admission.policies import PolicySet
 from ...cel import ReadSet
 from ...explaining.redaction import Redaction
 from ...history.reconstruct import NotReplayed
-from ...replay.recall import recall
+from ...policies.model import PolicySet
 from ...request import Known
+from ...requests.recall import recall
 from ..model import COUNTEREXAMPLES_MAX, Counterexample
 from ..sql import statement
 from .expression_reads import ExpressionReads

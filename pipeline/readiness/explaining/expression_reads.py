@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from ...admission.policies import PolicySet, compile_policy
-from ...admission.policies.reads import reads_of
 from ...cel import ReadSet
+from ...policies.compile import compile_policy
+from ...policies.model import PolicySet
+from ...policies.reads import reads_of
 
 
 class ExpressionReads:

@@ -11,8 +11,8 @@ from queries import LakeReader
 from ...authorization.recorded import GROUP, RecordedRbac
 from ...history.snapshots import ResourceName
 from ...history.world import LogHistory
-from ...replay.past import load_history
 from ...request import Known, Object
+from ...requests.past import load_history
 from ...runs.window import Window
 from .overlay import Proposal
 

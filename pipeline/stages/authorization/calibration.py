@@ -27,8 +27,8 @@ from ...cel.minors import DEFAULT
 from ...history.event import Event, decode_json, effective_user
 from ...history.fit import is_fit
 from ...history.world import LogHistory
-from ...replay.past import load_history
 from ...request import UserInfo
+from ...requests.past import load_history
 from ...runs.window import Window
 from ..kept_agreement import kept_agreement
 from .asked import NAME_BLIND, bodies_asked, event_row, gather_asked, passes_sql, register_moments, register_named, register_settled

@@ -15,8 +15,8 @@ from ...cel.library.authorizer import Attributes
 from ...cel.minors import DEFAULT
 from ...history.version import Form, object_key
 from ...history.world import LogHistory
-from ...replay.authorizers import other_authorizers
 from ...request import Known, Object
+from ...requests.authorizers import other_authorizers
 from ...runs.window import Window
 from .asked import Question, asked_questions
 from .beyond import Beyond, beyond

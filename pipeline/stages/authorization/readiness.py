@@ -11,8 +11,8 @@ from pathlib import Path
 from queries import LakeReader
 
 from ...cel.minors import DEFAULT
-from ...replay.authorizers import other_authorizers
-from ...replay.past import load_history
+from ...requests.authorizers import other_authorizers
+from ...requests.past import load_history
 from ...runs.window import Window
 from ..grouped import GroupedPlan
 from ..readiness import Agreed, Remedy, RemedyPart, StageReadiness, StageWords

@@ -20,12 +20,13 @@ from ...history.event import Event, Row
 from ...history.versions import Versions
 from ...history.world import LogHistory
 from ...manifests.documents import Document
-from ...replay.authorizers import other_authorizers
-from ...replay.past import load_history
 from ...request import Grade, Unknown
+from ...requests.authorizers import other_authorizers
+from ...requests.past import load_history
+from ...row import INSUFFICIENT
+from ...row import Row as VerdictRow
 from ...runs.plan import PlannedRule
-from ...runs.verdict import INSUFFICIENT, Flip
-from ...runs.verdict import Row as VerdictRow
+from ...runs.verdict import Flip
 from ..grouped import GroupedPlan, GroupedStage, Judging
 from ..stage import Asked, Kind
 from .asked import bodies_asked, event_row, gather_asked, passes_sql, register_moments, register_settled

@@ -12,10 +12,10 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from ...admission.policies.dispatch import CompiledSet
 from ...history.event import decode_json
+from ...policies.dispatch import CompiledSet
 from ...request import AdmissionRequest, Evidence, Known, Object, Unknown
-from ...runs.verdict import Row
+from ...row import Row
 from ..mutating.creates import OWN, AlikeTargets, key_of, touches_own
 from ..mutating.invocation import Outcome
 from ..mutating.walk import Met, Walk

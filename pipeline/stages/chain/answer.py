@@ -10,7 +10,8 @@ from queries.reach_rules import WEBHOOK_NAME
 
 from ...history.event import Event
 from ...request import Grade, Object
-from ...runs.verdict import INSUFFICIENT, Flip, Row
+from ...row import INSUFFICIENT, Row
+from ...runs.verdict import Flip
 
 STAGE: Final = "chain"
 # The steps of a request, in the order of the server. A refusal by a policy has the name of the policy behind a colon.

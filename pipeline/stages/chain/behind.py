@@ -18,14 +18,14 @@ import pyarrow.parquet as pq
 
 from queries import LakeReader, open_lake
 
-from ...admission.policies import compile_set, evaluate_request
 from ...explaining.asked import Asked as Explaining
+from ...policies.dispatch import compile_set, evaluate_request
 from ...request import AdmissionRequest
+from ...row import Row
 from ...runs.executors import Executor
 from ...runs.kinds import RunKind
 from ...runs.plan import PlannedRule, RunPlan, plain
 from ...runs.store import RunStore
-from ...runs.verdict import Row
 from ...runs.verdicts import JudgedPass, Pass
 from ...runs.window import Window, stretches
 from ..first import FIRST

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from ...admission.policies.model import ParamKind
 from ...cel.library.quantity import add, compare, parse
 from ...history.json_values import copied
+from ...policies.model import ParamKind
 from ...request import AdmissionRequest, Known, Object, Operation, Unknown
 from ...world import World
 from .answer import LIMIT_RANGE, PRIORITY, QUOTA, SERVICE_ACCOUNT, Answer, unknown

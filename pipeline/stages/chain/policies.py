@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...admission.policies import CompiledSet, PolicySet, PolicyVerdict, compile_set, evaluate_request
-from ...admission.policies.messages import code_of, denial_message
-from ...admission.policies.model import Action, Binding, Policy
-from ...admission.policies.verdict import Decision
 from ...matching import Target
+from ...policies.dispatch import CompiledSet, compile_set, evaluate_request
+from ...policies.messages import code_of, denial_message
+from ...policies.model import Action, Binding, Policy, PolicySet
+from ...policies.verdict import Decision, PolicyVerdict
 from ...request import AdmissionRequest, Grade
 from ..mutating.walk import Met
 from .answer import VALIDATING, Answer, unknown

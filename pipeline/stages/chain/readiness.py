@@ -7,9 +7,9 @@ from pathlib import Path
 
 from queries import LakeReader
 
-from ...admission.policies.refusing import refused_expressions
 from ...explaining.asked import Asked
 from ...explaining.explanation import Told
+from ...policies.refusing import refused_expressions
 from ...tables import Column, Table
 from ..grouped import GroupedPlan
 from ..mutating.readiness import MutatingReadiness

@@ -7,13 +7,13 @@ from typing import Any
 
 from queries import LakeReader
 
-from ...admission.policies import compile_set
-from ...admission.policies.refusing import refuse_errors
 from ...authorization import OtherAuthorizers
 from ...manifests.documents import Document
-from ...replay.authorizers import other_authorizers
+from ...policies.dispatch import compile_set
+from ...policies.refusing import refuse_errors
+from ...requests.authorizers import other_authorizers
+from ...row import Row
 from ...runs.plan import PlannedRule
-from ...runs.verdict import Row
 from ...runs.verdicts import JudgedPass
 from ...runs.window import Window, stretches
 from ..grouped import GroupedPlan, GroupedStage, Judging

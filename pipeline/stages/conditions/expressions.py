@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from ...admission.policies.redacted import without_placeholders
 from ...authorization.attributes import RequestInfo
 from ...cel import BOOL, DYN, STRING, CelError, Environment, ObjectType, list_of
 from ...cel.values import Unknown, Value
+from ...policies.redacted import without_placeholders
 from ...request import UserInfo
 from .logic.evaluate import FALSE, TRUE, Result, Truth
 from .spending import words_of

@@ -14,8 +14,8 @@ from queries import LakeReader
 from ...authorization.rbac import authorize
 from ...authorization.recorded import RecordedRbac
 from ...cel.library.authorizer import Attributes
-from ...replay.past import load_history
 from ...request import UserInfo
+from ...requests.past import load_history
 from ...runs.window import Window
 from .compiled import Answer
 from .judging import Question

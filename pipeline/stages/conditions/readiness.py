@@ -8,9 +8,9 @@ from typing import Any
 
 from queries import LakeReader
 
-from ...admission.policies.verdict import STAGE as POLICIES
 from ...explaining.asked import Asked
 from ...explaining.explanation import Told
+from ...policies.verdict import STAGE as POLICIES
 from ...tables import Table
 from ..grouped import GroupedPlan
 from ..readiness import StageReadiness, StageWords

@@ -10,7 +10,8 @@ from typing import Any
 
 from ...authorization.attributes import RequestInfo
 from ...request import Grade
-from ...runs.verdict import INSUFFICIENT, Flip, Row
+from ...row import INSUFFICIENT, Row
+from ...runs.verdict import Flip
 from ..authorization.stage import forbidden
 from .chain import DESIGN, Chain
 from .logic.evaluate import REFUSED_SOMEHOW

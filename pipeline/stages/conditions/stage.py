@@ -11,8 +11,8 @@ import pyarrow as pa
 from queries import LakeReader
 
 from ...manifests.documents import Document
+from ...row import Row
 from ...runs.plan import PlannedRule, plain
-from ...runs.verdict import Row
 from ...runs.verdicts import JudgedPass, Place
 from ...runs.window import Window
 from ..grouped import GroupedPlan, GroupedStage, Judging

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 from queries import LakeReader
 
-from ...admission.policies.redacted import without_placeholders
 from ...cel.values import Unknown as CelUnknown
 from ...cel.values import Value
 from ...history.reconstruct import NotReplayed
 from ...history.world import LogHistory
-from ...replay.met import Met, met
-from ...replay.past import load_history
+from ...policies.redacted import without_placeholders
 from ...request import AdmissionRequest, Evidence, Grade, Known, Object, Unknown, worst
 from ...requests.classes import Requests
+from ...requests.met import Met, met
+from ...requests.past import load_history
 from ...runs.window import Window
 from ...withheld import has_withheld
 from .compiled import Asked

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...admission.policies.dispatch import CompiledSet, evaluate_request
-from ...admission.policies.messages import denial_message
 from ...authorization import AuthorizeUser
 from ...history.event import Event, decode_json
 from ...history.fitness import UNFIT
 from ...history.intended import prepared_create, prepared_update
+from ...policies.dispatch import CompiledSet, evaluate_request
+from ...policies.messages import denial_message
 from ...request import AdmissionRequest, Evidence, Grade, Known, Object, Operation, Unknown
 from ...world import World
 from ..pod_security.policy import PREFIX

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ...admission.policies.evaluate import OUT_OF_BUDGET, Case, OutOfBudgetError
-from ...admission.policies.inputs import NamespaceNotFoundError
-from ...admission.policies.limits import BUDGET
 from ...cel import CelError
 from ...cel import Unknown as CelUnknown
 from ...history import json_patch
 from ...matching.equivalence import BUILT_IN_GROUPS
+from ...policies.evaluate import OUT_OF_BUDGET, Case, OutOfBudgetError
+from ...policies.inputs import NamespaceNotFoundError
+from ...policies.limits import BUDGET
 from ...request import AdmissionRequest, Known, Object
 from ...withheld import has_withheld
 from .compiled import CompiledMutation

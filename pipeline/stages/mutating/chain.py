@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from ...admission.policies.decide import Subject
-from ...admission.policies.dispatch import CompiledSet
-from ...admission.policies.due import Bound, Entry
-from ...admission.policies.model import Binding
 from ...authorization import AuthorizeUser
 from ...given import GivenObjects
 from ...matching import Matcher
+from ...policies.decide import Subject
+from ...policies.dispatch import CompiledSet
+from ...policies.due import Bound, Entry
+from ...policies.model import Binding
 from ...request import AdmissionRequest, Evidence, Known, Object, Unknown
 from ...world import World
 from .applying import Refusal

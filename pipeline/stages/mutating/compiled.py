@@ -12,16 +12,16 @@ from functools import lru_cache, partial
 
 from queries import LakeReader
 
-from ...admission.policies.compile import CompiledExpression, CompiledPolicy, compiled_by
-from ...admission.policies.declarations import scope_for
-from ...admission.policies.decode import GROUP
-from ...admission.policies.limits import BUDGET, Limits
-from ...admission.policies.reads import PolicyReads, reads_of
-from ...admission.policies.refusing import too_new
 from ...cel import DYN, STRING, CompileError, Environment, ObjectType, ProgramError, ResultTypeError, Type, list_of
 from ...cel.library import jsonpatch
 from ...cel.minors import DEFAULT
 from ...manifests.stored import stored_versions
+from ...policies.compile import CompiledExpression, CompiledPolicy, compiled_by
+from ...policies.declarations import scope_for
+from ...policies.limits import BUDGET, Limits
+from ...policies.reads import PolicyReads, reads_of
+from ...policies.refusing import too_new
+from ..validating.decode import GROUP
 from .decode import POLICY, policy_from_object
 from .model import MutatingPolicy, Mutation, PatchType
 

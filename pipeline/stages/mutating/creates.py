@@ -12,14 +12,14 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from ...admission.policies.dispatch import CompiledSet
-from ...admission.policies.due import Entry
 from ...cel.readset import Reads
 from ...history.event import Event, decode_json
 from ...history.json_values import json_equal
 from ...matching import Target
+from ...policies.dispatch import CompiledSet
+from ...policies.due import Entry
 from ...request import Evidence, Known, Object, Operation, Unknown
-from ...runs.verdict import Row
+from ...row import Row
 from .chain import Chain
 from .changes import has_changes
 from .compiled import CompiledMutating, CompiledMutation

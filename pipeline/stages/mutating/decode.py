@@ -8,8 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...admission.policies.decode import BINDING as VALIDATING_BINDING
-from ...admission.policies.decode import (
+from ...manifests.documents import Document
+from ...manifests.fields import Fields
+from ...policies.model import Action, Binding
+from ...request import Object
+from ..validating.decode import BINDING as VALIDATING_BINDING
+from ..validating.decode import (
     GROUP,
     MUTATING_BINDING_FIELDS,
     MUTATING_POLICY,
@@ -19,13 +23,9 @@ from ...admission.policies.decode import (
     only_known,
     policy_of_fields,
 )
-from ...admission.policies.decode import POLICY as VALIDATING_POLICY
-from ...admission.policies.load import check_unique, given_object, policy_set_of
-from ...admission.policies.model import Action, Binding
-from ...admission.policies.validate import validate_mutating, validate_mutating_binding
-from ...manifests.documents import Document
-from ...manifests.fields import Fields
-from ...request import Object
+from ..validating.decode import POLICY as VALIDATING_POLICY
+from ..validating.load import check_unique, given_object, policy_set_of
+from ..validating.validate import validate_mutating, validate_mutating_binding
 from .model import MutatingPolicy, MutatingRules, Mutation, PatchType, ReinvocationPolicy
 
 POLICY, BINDING = MUTATING_POLICY, "MutatingAdmissionPolicyBinding"

@@ -11,14 +11,14 @@ from dataclasses import replace
 
 from queries import LakeReader
 
-from ...admission.policies.trace import trace_conditions, trace_expressions
 from ...explaining.asked import Asked
 from ...explaining.explanation import ExplainedExpression, ExplainedPolicy, Explanation, Fact, NotExplained
 from ...explaining.missing import explained
 from ...explaining.shown import Shown, condition_words, fields_of, framed, missing_of
 from ...matching import Target
+from ...policies.trace import trace_conditions, trace_expressions
 from ...request import AdmissionRequest, Known, Unknown
-from ...runs.verdict import Row
+from ...row import Row
 from ..in_force import GivenChain
 from .afterwards import Later
 from .applying import Applied, Failed, Undecided

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from ...admission.policies.reads import reads_of
 from ...cel.readset import Reads
 from ...history.json_values import json_equal
+from ...policies.reads import reads_of
 from ...request import Json, Object
 from .compiled import CompiledMutating
 from .invocation import Invocation, Key

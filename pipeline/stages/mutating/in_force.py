@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TypeAlias
 
-from ...admission.policies.decode import GROUP
-from ...admission.policies.model import Binding, ParamKind
 from ...history.in_force import CHANGE_DELAY
 from ...history.snapshots import ResourceName
 from ...history.world import LogHistory
+from ...policies.model import Binding, ParamKind
 from ...request import Object
 from ..in_force import RecordedChains
+from ..validating.decode import GROUP
 from .chain import Chain
 from .decode import BINDING, POLICY, binding_from_object, policy_from_object
 from .model import MutatingPolicy, MutatingRules

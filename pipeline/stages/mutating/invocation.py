@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
-from ...admission.policies.evaluate import Case
-from ...admission.policies.model import FailurePolicy
+from ...policies.evaluate import Case
+from ...policies.model import FailurePolicy
 from ...request import Evidence, Grade, Object
 from .applying import Applied, Failed, Patch, Refusal, Undecided
 

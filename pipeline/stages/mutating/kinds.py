@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...admission.policies.model import ParamKind
 from ...manifests.documents import Document
 from ...matching.equivalence import BUILT_IN_GROUPS
+from ...policies.model import ParamKind
 from ...request import AdmissionRequest, Evidence, GroupVersionKind, Object, Unknown
 from ...world import World
 from ..schema.checking import read_definition

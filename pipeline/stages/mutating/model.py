@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ...admission.policies.model import Binding, Policy, PolicySet
 from ...given import GivenObject
+from ...policies.model import Binding, Policy, PolicySet
 from ...request import Object
 
 

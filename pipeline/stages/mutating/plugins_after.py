@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from ...admission.policies.messages import denial_tail
-from ...admission.policies.model import Action
-from ...admission.policies.verdict import Decision, PolicyVerdict
+from ...policies.messages import denial_tail
+from ...policies.model import Action
+from ...policies.verdict import Decision, PolicyVerdict
 from ...request import AdmissionRequest, Known, Object, Operation, Unknown
 from ...world import World
 from ..pod_security.checks.pod import Pod

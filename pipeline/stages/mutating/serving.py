@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...admission.policies.decode import GROUP
 from ...cel.minors import words_of
+from ..validating.decode import GROUP
 from .model import MutatingRules
 
 # The first minor version that serves it, and the last one; None where no end is planned.

@@ -10,16 +10,14 @@ from typing import Any
 
 from queries import LakeReader
 
-from ...admission.policies import compile_set
-from ...admission.policies.decode import GROUP
-from ...admission.policies.dispatch import CompiledSet
-from ...admission.policies.model import look_at_namespaces
-from ...admission.policies.refusing import refuse_errors
 from ...authorization import OtherAuthorizers
 from ...given import is_namespace, meaning_of
 from ...manifests.documents import Document
-from ...replay.authorizers import other_authorizers
+from ...policies.dispatch import CompiledSet, compile_set
+from ...policies.model import look_at_namespaces
+from ...policies.refusing import refuse_errors
 from ...request import AdmissionRequest, Known, Unknown
+from ...requests.authorizers import other_authorizers
 from ...runs.executors import Executor
 from ...runs.plan import PlannedRule, plain
 from ...runs.running import Doubts
@@ -28,6 +26,7 @@ from ...runs.window import Window, stretches
 from ..grouped import GroupedPlan, GroupedStage, Judging
 from ..in_force import GivenChain
 from ..stage import Asked, Kind
+from ..validating.decode import GROUP
 from .afterwards import Later, judge_later
 from .chain import Chain
 from .compiled import too_new_expressions

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...admission.policies.conversions import convert
-from ...admission.policies.due import Due, Prepared
-from ...admission.policies.evaluate import Case, match_conditions
-from ...admission.policies.inputs import Inputs, NamespaceNotFoundError
-from ...admission.policies.model import FailurePolicy
-from ...admission.policies.verdict import Decision, PolicyVerdict
 from ...matching import Conversion
+from ...policies.conversions import convert
+from ...policies.due import Due, Prepared
+from ...policies.evaluate import Case, match_conditions
+from ...policies.inputs import Inputs, NamespaceNotFoundError
+from ...policies.model import FailurePolicy
+from ...policies.verdict import Decision, PolicyVerdict
 from ...request import AdmissionRequest, Evidence, Grade, GroupVersionKind, Known, Object, Unknown
 from .applying import Applied, Failed, Patch, Refusal, Undecided, mutate
 from .compiled import CompiledMutating

@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from ...admission.policies.model import FailurePolicy
 from ...history.event import Event, decode_json
+from ...policies.model import FailurePolicy
 from ...request import Evidence, Grade, Known, Object, Unknown, worst
-from ...runs.verdict import INSUFFICIENT, Flip, Row
+from ...row import INSUFFICIENT, Row
+from ...runs.verdict import Flip
 from .afterwards import Later
 from .applying import Refusal
 from .changes import Change, changes, has_changes

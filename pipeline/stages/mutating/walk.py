@@ -12,8 +12,6 @@ import pyarrow as pa
 from queries import LakeReader
 from queries.reach import Answer
 
-from ...admission.policies.dispatch import CompiledSet
-from ...admission.policies.model import ParamKind
 from ...authorization import AuthorizeUser, OtherAuthorizers, RecordedRbac
 from ...cel.minors import DEFAULT
 from ...history.event import Event, decode_json
@@ -23,17 +21,19 @@ from ...history.outcome import reach_of_event
 from ...history.reconstruct import NotReplayed, attempted_requests
 from ...history.world import LogHistory
 from ...matching import Target
-from ...replay.met import Met as Recorded
-from ...replay.met import met as met_with
-from ...replay.past import load_history, param_kinds_of
-from ...replay.policies import RecordedPolicies as PoliciesInForce
-from ...replay.policies import recorded_policy_set
-from ...replay.worlds import Worlds
+from ...policies.dispatch import CompiledSet
+from ...policies.model import ParamKind
 from ...request import AdmissionRequest, Evidence, Unknown
 from ...requests.classes import ADMISSION, RequestClass, Requests
+from ...requests.met import Met as Recorded
+from ...requests.met import met as met_with
+from ...requests.past import load_history
+from ...requests.worlds import Worlds
 from ...runs.window import Window
 from ...world import World
 from ..in_force import Chains
+from ..validating.policies import RecordedPolicies as PoliciesInForce
+from ..validating.policies import recorded_policy_set
 from .chain import Chain
 from .in_force import KINDS, RecordedPolicies
 from .kinds import DEFINITION, KnownKind
@@ -160,7 +160,7 @@ class Walk:
             history = history_of(kind for kind in kinds if kind is not None)
             chains = self.recorded = RecordedPolicies(history, version)
             chains = RecordedPolicies(history, version, over=over) if over else chains
-        kinds_in_force = param_kinds_of(recorded_policy_set(history))
+        kinds_in_force = recorded_policy_set(history).param_kinds
         if kinds_in_force:
             history = history_of(kinds_in_force)
         self._in_force = PoliciesInForce(history, version)

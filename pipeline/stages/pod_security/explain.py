@@ -11,8 +11,8 @@ from ...explaining.explanation import ExplainedPolicy, Explanation, Fact, NotExp
 from ...explaining.missing import explained
 from ...explaining.shown import Shown, framed, missing_of
 from ...history.reconstruct import NotReplayed
-from ...replay.met import Met
 from ...request import AdmissionRequest
+from ...requests.met import Met
 from ..first import changed_first
 from .checks.changes import CHANGES
 from .given import Given

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...admission.policies.decode import is_mutating
 from ...manifests.documents import Document
 from ...manifests.fields import Fields
 from ...manifests.writing import to_yaml
 from ...runs.revision import JUDGED
 from ..stage import Kind
+from ..validating.decode import is_mutating
 from .checks.table import Level
 from .configuration import INNER_KIND, OUTER_KINDS, Configuration, configuration_of
 from .policy import MODES, PREFIX, Policy, own_labels

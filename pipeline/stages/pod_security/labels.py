@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from ...history.world import NAMESPACES, LogHistory
-from ...replay.worlds import Worlds
 from ...request import Evidence, Known, Unknown
+from ...requests.worlds import Worlds
 from .given import Given
 from .policy import own_labels
 

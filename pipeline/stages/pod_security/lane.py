@@ -18,7 +18,7 @@ from ...history.world import LogHistory
 from ...history.writes import asks_for_dry_run
 from ...request import AdmissionRequest, GroupVersionResource, Known, Object
 from ...requests.lanes import Lane, LaneName
-from ...runs.verdict import Row
+from ...row import Row
 from ...world import World
 from .attempts import attempt_of
 from .checks.app_armor import ANNOTATION as APP_ARMOR

@@ -18,8 +18,8 @@ from queries import LakeReader
 from ...history.event import decode_json
 from ...history.kinds import by_resource
 from ...history.world import NAMESPACES
-from ...replay.past import snapshot_rows
 from ...request import GroupVersionResource, Unknown
+from ...requests.past import snapshot_rows
 from ...runs.window import Window
 from .checks.changes import CHANGES
 from .checks.table import Failed, Level, failed_checks

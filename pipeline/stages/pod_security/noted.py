@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from queries import LakeReader
 
-from ...derived.whole import rows_about
 from ...request import Unknown
+from ...requests.kept.whole import rows_about
 from ...runs.window import Window
 from .checks.table import Level
 from .configuration import Configuration

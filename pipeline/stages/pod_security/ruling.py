@@ -6,7 +6,8 @@ import json
 from typing import Any, NamedTuple
 
 from ...request import Grade
-from ...runs.verdict import INSUFFICIENT, Flip, Row
+from ...row import INSUFFICIENT, Row
+from ...runs.verdict import Flip
 from .checks.table import Failed
 from .policy import PREFIX, LevelVersion, Mode, Resolved
 from .subject import Told

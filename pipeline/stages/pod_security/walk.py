@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 
 from queries import LakeReader
 
-from ...admission.policies.model import ParamKind
-from ...derived.whole import rows_about
 from ...history.event import Event
 from ...history.outcome import Admission
 from ...history.reconstruct import Attempt, NotReplayed
 from ...history.world import LogHistory
-from ...replay.collecting import Found, collect, keep_records
-from ...replay.met import Met, met
-from ...replay.past import load_history
+from ...policies.model import ParamKind
 from ...request import AdmissionRequest
 from ...requests.classes import ADMISSION, RequestClass, Requests
+from ...requests.collecting import Found, collect, keep_records
+from ...requests.kept.whole import rows_about
+from ...requests.met import Met, met
+from ...requests.past import load_history
 from ...requests.plan import RecordsPlan
 from ...runs.apart import code_name
 from ...runs.window import Window

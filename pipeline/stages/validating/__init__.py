@@ -1,8 +1,1 @@
-"""Validating admission: ValidatingAdmissionPolicies and their bindings.
-
-The policies themselves are in pipeline/admission/policies, and pipeline/replay walks the requests.
-"""
-
-from .stage import Validating
-
-__all__ = ["Validating"]
+"""Validating admission: ValidatingAdmissionPolicies and their bindings. What stages of CEL share is in pipeline/policies."""

@@ -13,9 +13,6 @@ from typing import TypeAlias
 
 from queries import LakeReader
 
-from ...admission.policies import Binding, CompiledSet, Decision, Policy, PolicySet, PolicyVerdict, compile_set
-from ...admission.policies.params import NULL_PARAM
-from ...admission.policies.trace import State, Trace, TracedExpression, trace_request
 from ...authorization import RecordedRbac
 from ...explaining.asked import Asked
 from ...explaining.explanation import ExplainedExpression, ExplainedPolicy, Explanation, NotExplained, Piece
@@ -25,16 +22,21 @@ from ...history.event import Event
 from ...history.in_force import CHANGE_DELAY
 from ...history.reconstruct import NotReplayed
 from ...matching import Target, is_excluded
-from ...replay.judges import Judge
-from ...replay.nearest import Differences
-from ...replay.plan import mutating_among
-from ...replay.policies import judged_by
-from ...replay.recall import recall
-from ...replay.worlds import Worlds
+from ...policies.dispatch import CompiledSet, compile_set
+from ...policies.model import Binding, Policy, PolicySet
+from ...policies.params import NULL_PARAM
+from ...policies.trace import State, Trace, TracedExpression, trace_request
+from ...policies.verdict import Decision, PolicyVerdict
 from ...request import AdmissionRequest, Known
-from ...runs.verdict import INSUFFICIENT
+from ...requests.recall import recall
+from ...requests.worlds import Worlds
+from ...row import INSUFFICIENT
 from ...world import World
 from .. import first
+from .judges import Judge
+from .nearest import Differences
+from .plan import mutating_among
+from .policies import judged_by
 
 # How many passes of a request that deletes a collection are explained; would-be denials come first.
 PASSES_MAX = 5

@@ -8,15 +8,16 @@ from pathlib import Path
 
 from queries import LakeReader
 
-from ...admission.policies.model import PolicySet
 from ...explaining.asked import Asked
 from ...explaining.explanation import Told
-from ...replay import ReplayPlan, plan_replay_from_log, run_replay
-from ...replay.plan import mutating_among
+from ...policies.model import PolicySet
 from ...runs import RunKind, RunStore
 from ..chain.interplay import interplay
 from ..readiness import Objection, StageReadiness, StageWords
+from .execute import run_replay
 from .explain import explain_request, policies_met
+from .plan import ReplayPlan, mutating_among
+from .recorded import plan_replay_from_log
 
 
 class PolicyReadiness(StageReadiness[PolicySet, ReplayPlan]):

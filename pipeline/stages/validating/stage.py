@@ -7,17 +7,19 @@ from pathlib import Path
 
 from queries import LakeReader
 
-from ...admission.policies.decode import BINDING, GROUP, POLICY
-from ...admission.policies.load import policy_set_of
-from ...admission.policies.model import PolicySet, look_at_namespaces
-from ...admission.policies.verdict import STAGE
 from ...given import is_namespace
 from ...manifests.documents import Document
-from ...replay import ReplayPlan, plan_replay, run_replay
+from ...policies.model import PolicySet, look_at_namespaces
+from ...policies.verdict import STAGE
 from ...runs import RunKind, RunSummary
 from ...runs.executors import Executor
 from ...runs.running import Progress
 from ..stage import Asked, Kind
+from .decode import BINDING, GROUP, POLICY
+from .execute import run_replay
+from .load import policy_set_of
+from .plan import ReplayPlan
+from .planning import plan_replay
 from .readiness import PolicyReadiness
 
 

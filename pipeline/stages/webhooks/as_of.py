@@ -10,7 +10,7 @@ from ingest.errors import EvidenceError
 from queries import LakeReader
 
 from ...manifests.documents import Document
-from ...replay.past import load_history
+from ...requests.past import load_history
 from ...runs.window import Window
 from ...world import World
 from ..as_of import AsOf, rules_as_of

@@ -14,15 +14,15 @@ from typing import NamedTuple, TypeAlias
 
 from queries.reach import Answer, Reach
 
-from ...admission.policies.evaluate import Case, evaluate_policy
-from ...admission.policies.inputs import Inputs
-from ...admission.policies.model import FailurePolicy
-from ...admission.policies.verdict import Decision
 from ...authorization import AuthorizeUser
 from ...history.event import Event
 from ...matching import Conversion, Target
+from ...policies.evaluate import Case, evaluate_policy
+from ...policies.inputs import Inputs
+from ...policies.model import FailurePolicy
+from ...policies.verdict import Decision
 from ...request import AdmissionRequest, Grade, GroupVersionResource, Known, Unknown, worst
-from ...runs.verdict import INSUFFICIENT
+from ...row import INSUFFICIENT
 from ...world import World
 from .model import Chain, CompiledWebhook, Phase
 from .reached import Arrival

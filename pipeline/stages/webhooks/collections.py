@@ -9,15 +9,15 @@ from datetime import datetime, timedelta
 
 from queries import LakeReader
 
-from ...admission.policies.model import ParamKind
 from ...history.event import Event
 from ...history.kinds import by_resource
 from ...history.options import query_of
 from ...history.world import LogHistory
 from ...matching.label_text import parse_label_selector
 from ...matching.selectors import LabelSelector, SelectorError, is_doubtful, labels_of
-from ...replay.past import load_history
+from ...policies.model import ParamKind
 from ...request import Known, Object
+from ...requests.past import load_history
 from ...runs.window import Window
 from .sql import statement
 

@@ -12,14 +12,15 @@ from typing import NamedTuple
 
 from ingest.errors import InputError
 
-from ...admission.policies.decode import match_resources_of_webhook
-from ...admission.policies.load import given_object
-from ...admission.policies.model import FailurePolicy, NamedExpression
-from ...admission.policies.validate import MATCH_CONDITIONS_MAX, OPERATIONS, is_qualified_name
 from ...given import is_namespace
 from ...manifests.documents import Document
+from ...manifests.exempting import MATCH_CONDITIONS_MAX
 from ...manifests.fields import Fields
+from ...policies.model import FailurePolicy, NamedExpression
 from ...request import Object
+from ..validating.decode import match_resources_of_webhook
+from ..validating.load import given_object
+from ..validating.validate import OPERATIONS, is_qualified_name
 from .model import GROUP, Configuration, Phase, Webhook
 
 TIMEOUT_SECONDS_MAX = 30

@@ -10,15 +10,15 @@ from functools import partial
 
 from queries import LakeReader
 
-from ...admission.policies.evaluate import Case
-from ...admission.policies.inputs import Inputs
-from ...admission.policies.trace import trace_conditions
 from ...explaining.asked import Asked
 from ...explaining.explanation import ExplainedPolicy, Explanation, Fact, NotExplained
 from ...explaining.missing import explained
 from ...explaining.shown import Shown, condition_words, fields_of, framed, labels_text, missing_of, resource_text
 from ...history.event import Event
 from ...matching import Conversion, LabelSelector, Match, Target
+from ...policies.evaluate import Case
+from ...policies.inputs import Inputs
+from ...policies.trace import trace_conditions
 from ...request import AdmissionRequest, Evidence, Object, Unknown
 from ...world import World
 from ..in_force import GivenChain

@@ -11,24 +11,25 @@ import pyarrow as pa
 
 from queries import LakeReader
 
-from ...admission.policies import PolicySet, compile_set
-from ...admission.policies.verdict import Decision
 from ...authorization import RecordedRbac
 from ...history.event import Event
 from ...history.reconstruct import NotReplayed
 from ...history.world import LogHistory
 from ...matching import Target
-from ...replay.met import Met, met
-from ...replay.past import load_history, param_kinds_of
-from ...replay.policies import GivenPolicies, Policies, RecordedPolicies, recorded_policy_set
-from ...replay.worlds import Worlds
+from ...policies.dispatch import compile_set
+from ...policies.model import PolicySet
+from ...policies.verdict import Decision
 from ...request import AdmissionRequest, Unknown
 from ...requests.classes import Requests
+from ...requests.met import Met, met
+from ...requests.past import load_history
+from ...requests.worlds import Worlds
 from ...runs.window import Window
 from ..mutating.in_force import KINDS as MUTATING_KINDS
 from ..mutating.in_force import RecordedPolicies as MutatingPolicies
 from ..mutating.kinds import DEFINITION, Kinds
 from ..mutating.start import before_policies
+from ..validating.policies import GivenPolicies, Policies, RecordedPolicies, recorded_policy_set
 from .sql import statement
 from .trace import trace_of
 from .undoing import Undone, undo
@@ -56,7 +57,7 @@ class InsteadJudge:
 
     def __init__(self, reader: LakeReader, window: Window, version: tuple[int, int], given: PolicySet | None) -> None:
         recorded = recorded_policy_set(load_history(reader, (), window))
-        kinds = {DEFINITION, *MUTATING_KINDS, *param_kinds_of(recorded), *(param_kinds_of(given) if given else ())}
+        kinds = {DEFINITION, *MUTATING_KINDS, *recorded.param_kinds, *(given.param_kinds if given else ())}
         self.history: LogHistory = load_history(reader, kinds, window)
         self._policies: list[Policies] = [RecordedPolicies(self.history, version)]
         if given is not None:

@@ -14,11 +14,11 @@ from typing import TypeAlias
 
 from queries.reach_rules import EXEMPT_CONFIGURATION, EXEMPT_REVIEWS
 
-from ...admission.policies.compile import CompiledPolicy, compile_policy
-from ...admission.policies.model import FailurePolicy, NamedExpression, Policy
 from ...cel.minors import DEFAULT
 from ...given import GivenObject, GivenObjects
 from ...matching import Matcher, MatchResources, Target
+from ...policies.compile import CompiledPolicy, compile_policy
+from ...policies.model import FailurePolicy, NamedExpression, Policy
 from ...request import GroupVersionResource, Object
 
 GROUP = "admissionregistration.k8s.io"

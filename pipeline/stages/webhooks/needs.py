@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from itertools import product
 from typing import NamedTuple
 
-from ...admission.policies.model import FailurePolicy
 from ...history.kinds import by_resource
 from ...matching import Target
+from ...policies.model import FailurePolicy
 from ...request import AdmissionRequest, GroupVersionResource, Operation, Unknown, UserInfo
 from ...world import World
 from .calling import Called, match_webhook

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from queries import LakeReader
 
-from ...admission.policies.model import FailurePolicy
+from ...policies.model import FailurePolicy
 from ..over_time import slot_width
 from .load import seconds_between
 from .model import Configuration, Phase, Place, Webhook

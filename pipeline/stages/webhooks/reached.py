@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from queries.reach import Answer, Reach
 
-from ...admission.policies.model import FailurePolicy
+from ...policies.model import FailurePolicy
 from ...request import Unknown
 from .model import Chain, CompiledWebhook, Phase, Place
 from .trace import Attempt, Trace

@@ -13,8 +13,8 @@ from ...cel.minors import DEFAULT
 from ...explaining.asked import Asked
 from ...explaining.explanation import Told
 from ...manifests.documents import Document
-from ...replay.authorizers import other_authorizers
 from ...request import Object
+from ...requests.authorizers import other_authorizers
 from ...runs.window import Window
 from ...tables import Table
 from ..as_of import AsOf

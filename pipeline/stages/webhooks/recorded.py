@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from ...admission.policies.model import ParamKind
 from ...history.snapshots import ResourceName
 from ...history.world import LogHistory
+from ...policies.model import ParamKind
 from ...request import Object
 from .. import in_force
 from .decode import configuration_from_object

@@ -8,16 +8,16 @@ from typing import Any
 
 from queries import LakeReader
 
-from ...admission.policies.compile import CompiledPolicy
-from ...admission.policies.model import Policy, look_at_namespaces
-from ...admission.policies.refusing import refuse_errors, too_new
 from ...authorization import OtherAuthorizers
 from ...given import is_namespace
 from ...manifests.documents import Document
 from ...manifests.stored import stored_versions
-from ...replay.authorizers import other_authorizers
+from ...policies.compile import CompiledPolicy
+from ...policies.model import Policy, look_at_namespaces
+from ...policies.refusing import refuse_errors, too_new
+from ...requests.authorizers import other_authorizers
+from ...row import Row
 from ...runs.plan import PlannedRule, plain
-from ...runs.verdict import Row
 from ...runs.verdicts import JudgedPass
 from ...runs.window import Window, stretches
 from ..grouped import GroupedPlan, GroupedStage, Judging

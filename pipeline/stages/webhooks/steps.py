@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ingest.counted import counted
 
-from ...admission.policies.model import FailurePolicy, PolicySet
+from ...policies.model import FailurePolicy, PolicySet
 from .model import Configuration
 
 STEPS = (

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from ...admission.policies.model import FailurePolicy
 from ...matching import Conversion
+from ...policies.model import FailurePolicy
 from ...request import Unknown
-from ...runs.verdict import Flip, Row
+from ...row import Row
+from ...runs.verdict import Flip
 from .calling import Call, Called
 from .model import Phase
 from .trace import Trace

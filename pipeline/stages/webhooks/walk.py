@@ -19,7 +19,6 @@ from queries import LakeReader
 from queries.reach import Answer, Answered, Reach, reach_of
 from queries.reach_rules import DECISION, FAILURE
 
-from ...admission.policies.model import ParamKind
 from ...authorization import AuthorizeUser, OtherAuthorizers, RecordedRbac
 from ...cel.minors import DEFAULT
 from ...history.delete_passes import passes_of_delete, second_pass
@@ -32,12 +31,13 @@ from ...history.versions import LogVersions
 from ...history.world import LogHistory
 from ...matching import Target
 from ...matching.equivalence import BUILT_IN_GROUPS
-from ...replay.met import Met, met
-from ...replay.past import BATCH_ROWS, load_history, rows_of
-from ...replay.worlds import Worlds
+from ...policies.model import ParamKind
 from ...request import AdmissionRequest, GroupVersionResource, Known, Operation, Unknown, UserInfo
 from ...requests.classes import ADMISSION, RequestClass, Requests
-from ...runs.verdict import INSUFFICIENT
+from ...requests.met import Met, met
+from ...requests.past import BATCH_ROWS, load_history, rows_of
+from ...requests.worlds import Worlds
+from ...row import INSUFFICIENT
 from ...runs.window import Window
 from ...world import World
 from ..in_force import Chains

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ingest.counted import counted
 from queries import LakeReader
 
-from ...admission.policies import PolicySet
+from ...policies.model import PolicySet
 from ...runs.plan import RunPlan
 from .instead import keep_instead
 from .sql import statement

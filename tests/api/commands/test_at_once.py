@@ -20,9 +20,11 @@ import zstandard
 
 from ingest.lake import Lake
 from ingest.sources.files import ingest_files
-from pipeline.admission.policies import load_policy_set
-from pipeline.replay import ReplayPlan, plan_replay, run_replay
 from pipeline.runs import RunStore
+from pipeline.stages.validating.execute import run_replay
+from pipeline.stages.validating.load import load_policy_set
+from pipeline.stages.validating.plan import ReplayPlan
+from pipeline.stages.validating.planning import plan_replay
 from queries import open_lake
 from tests.api.conftest import DEMO
 

@@ -11,7 +11,17 @@ import pytest
 from api.command_help import COMMANDS
 
 # Each takes a tenth of a second and more to load.
-_HEAVY = ("cryptography", "duckdb", "jinja2", "lark", "polars", "pyarrow", "uvicorn", "pipeline.stages.registry", "pipeline.replay")
+_HEAVY = (
+    "cryptography",
+    "duckdb",
+    "jinja2",
+    "lark",
+    "polars",
+    "pyarrow",
+    "uvicorn",
+    "pipeline.stages.registry",
+    "pipeline.requests",
+)
 _LOADED = """
 import contextlib, io, json, sys
 from api.cli import run

@@ -25,9 +25,9 @@ from ingest.server.metrics import read_server_metrics
 from ingest.server.recommended import CREDENTIALS, audit_policy_text
 from ingest.spooling.spool import Spool
 from ingest.store import EventStore, Lines
-from pipeline.admission.policies import parse_policy_set
 from pipeline.matching import Target
 from pipeline.request import GroupVersionResource
+from pipeline.stages.validating.load import parse_policy_set
 from queries import open_lake, rows_of
 from queries.ledger import Severity
 from queries.reach_rules import CONNECT_SUBRESOURCES

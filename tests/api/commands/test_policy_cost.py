@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from api.cli import run
 from pipeline.cel import Environment
 from pipeline.cel.types import DYN
-from pipeline.replay.cost_figures import grown_lists, quantile
+from pipeline.stages.validating.cost_figures import grown_lists, quantile
 from tests.recording import START, Object, recorded, take_in
 
 POLICY = """

@@ -17,7 +17,7 @@ from api.cli import run as hindcast
 from api.pages.newest import newest, unspoken
 from api.settings import Settings
 from api.stored_runs import Run, runs
-from pipeline.admission.policies.verdict import STAGE
+from pipeline.policies.verdict import STAGE
 from pipeline.runs import RunKind, RunStore
 from tests.querying import QueryClient
 from tests.recording import Log, deployment, take_in

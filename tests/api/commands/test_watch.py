@@ -19,8 +19,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from api.cli import run
-from pipeline.replay import run_replay
 from pipeline.runs import Defect
+from pipeline.stages.validating.execute import run_replay
 from tests.recording import START, deployment, recorded, take_in
 
 POLICY = """

@@ -12,7 +12,7 @@ import pytest
 
 from api.cli import run
 from api.settings import Settings
-from pipeline.admission.policies.model import FailurePolicy
+from pipeline.policies.model import FailurePolicy
 from pipeline.stages.webhooks.steps import Seen, steps
 from tests.querying import QueryClient
 from tests.recording import Log, take_in

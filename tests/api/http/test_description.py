@@ -24,8 +24,9 @@ from schemathesis.specs.openapi.checks import response_schema_conformance
 
 from api.ask.query_app import create_query_app
 from api.settings import Settings
-from pipeline.admission.policies import parse_policy_set
-from pipeline.replay import plan_replay, run_replay
+from pipeline.stages.validating.execute import run_replay
+from pipeline.stages.validating.load import parse_policy_set
+from pipeline.stages.validating.planning import plan_replay
 from queries import open_lake
 from tests.recording import Log, deployment, take_in
 from tests.serving import RunningServer

@@ -15,9 +15,10 @@ from api.cli import run
 from api.routes.explain import Explained
 from api.run_policies import policies_of_run
 from api.settings import Settings
-from pipeline.admission.policies import parse_policy_set
 from pipeline.readiness.exempting.manifests import Manifests
-from pipeline.replay import plan_replay, run_replay
+from pipeline.stages.validating.execute import run_replay
+from pipeline.stages.validating.load import parse_policy_set
+from pipeline.stages.validating.planning import plan_replay
 from queries import open_lake
 from tests.markup import Element, faults, read_page
 from tests.querying import QueryClient

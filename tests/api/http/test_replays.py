@@ -20,9 +20,11 @@ from api.posted import BYTES_MAX, check_posted
 from api.settings import Settings
 from api.work.jobs import CheckTime
 from ingest.errors import InputError
-from pipeline.admission.policies import load_policy_set, parse_policy_set
-from pipeline.replay import Window, plan_replay, run_replay
 from pipeline.runs import RunStore
+from pipeline.runs.window import Window
+from pipeline.stages.validating.execute import run_replay
+from pipeline.stages.validating.load import load_policy_set, parse_policy_set
+from pipeline.stages.validating.planning import plan_replay
 from queries import open_lake
 from tests.querying import ORIGIN, QueryClient
 
@@ -374,7 +376,7 @@ def test_a_command_without_enough_memory_says_so(lake: Path) -> None:
     """One that would not even start with so little is refused before; here it is let through."""
     script = (
         "import sys\nfrom api import confinement\nfrom api.cli import main\nconfinement.MEMORY_BYTES_MIN = 0\n"
-        "from pipeline.replay import planning\n"  # loads the engines first
+        "from pipeline.stages.validating import planning\n"  # loads the engines first
         f"sys.argv = ['hindcast', '-q', '--lake', {str(lake)!r}, 'replay', '-f', {str(POLICIES)!r}, '--workers', '1']\nmain()\n"
     )
     environment = {**os.environ, "HINDCAST_MEMORY_BYTES_MAX": str(130 * 1024**2)}

@@ -11,9 +11,10 @@ import pytest
 from api.pages.charts import timeline
 from api.pages.manifest import SourceLine, binding_manifest, policy_manifest, source_lines
 from ingest.errors import InputError
-from pipeline.admission.policies import PolicySet, load_policy_set, parse_policy_set
+from pipeline.policies.model import PolicySet
 from pipeline.readiness.model import DayCount
-from pipeline.replay.plan import _policy_document
+from pipeline.stages.validating.load import load_policy_set, parse_policy_set
+from pipeline.stages.validating.plan import _policy_document
 from tests.yaml_text import load_yaml
 
 ROOT = Path(__file__).parents[3]

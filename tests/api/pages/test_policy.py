@@ -15,8 +15,8 @@ import pytest
 from api.pages.charts import timeline
 from api.pages.trial import job_view
 from api.work.jobs import Job, Order, State
-from pipeline.admission.policies import load_policy_set, parse_policy_set
 from pipeline.readiness.model import DayCount
+from pipeline.stages.validating.load import load_policy_set, parse_policy_set
 from queries import open_lake
 from tests.api.conftest import CASES, DEMO
 from tests.markup import Element

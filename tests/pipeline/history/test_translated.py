@@ -7,11 +7,11 @@ from pathlib import Path
 
 from ingest.decode import decode_events
 from ingest.sources.envelopes import expand
-from pipeline.admission.policies.inputs import request_value
 from pipeline.authorization import GivenRbac, OtherAuthorizers, request_info
 from pipeline.authorization.authorizer import answer
 from pipeline.cel import DYN, Environment, Unknown
 from pipeline.history.event import Event
+from pipeline.policies.inputs import request_value
 from pipeline.request import AdmissionRequest, GroupVersionKind, GroupVersionResource, Known, Operation, UserInfo
 
 EXPORTS = Path(__file__).parents[2] / "cases" / "ingest" / "exports"

@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 
-from pipeline.admission.policies import load_policy_set
 from pipeline.readiness import verdicts_of
 from pipeline.readiness.build import build_report
 from pipeline.readiness.counting.fidelity import recorded_agreement
 from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.replay import compare_with_log, plan_replay, plan_replay_from_log, run_replay
+from pipeline.stages.validating.compare import compare_with_log
+from pipeline.stages.validating.execute import run_replay
+from pipeline.stages.validating.load import load_policy_set
+from pipeline.stages.validating.planning import plan_replay
+from pipeline.stages.validating.recorded import plan_replay_from_log
 from queries import LakeReader, open_lake
 from tests.sharing import STRETCHED_DELAY
 

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from api.commands.replay import unpaired
 from ingest.lake import Lake
 from ingest.sources.snapshot import ingest_snapshot
-from pipeline.admission.policies import PolicySet, parse_policy_set
-from pipeline.admission.policies.decode import BINDING, POLICY
+from pipeline.policies.model import PolicySet
 from pipeline.readiness import verdicts_of
 from pipeline.readiness.against import PolicyBase
 from pipeline.readiness.build import build_report
@@ -26,8 +25,11 @@ from pipeline.readiness.exempting.manifests import to_yaml
 from pipeline.readiness.model import PolicyReadiness, Status
 from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.replay import plan_replay, run_replay
 from pipeline.report.formats import TEXT_FORMATS
+from pipeline.stages.validating.decode import BINDING, POLICY
+from pipeline.stages.validating.execute import run_replay
+from pipeline.stages.validating.load import parse_policy_set
+from pipeline.stages.validating.planning import plan_replay
 from queries import open_lake
 from tests.recording import START, Log, deployment, take_in
 from tests.yaml_text import load_yaml

@@ -12,7 +12,6 @@ import pytest
 
 from ingest.lake import Lake
 from ingest.sources.files import ingest_files
-from pipeline.admission.policies import parse_policy_set
 from pipeline.readiness.build import build_report
 from pipeline.readiness.exempting.decision import decide_report
 from pipeline.readiness.exempting.manifests import Manifests, to_yaml
@@ -20,7 +19,9 @@ from pipeline.readiness.model import NamespaceCount, PolicyReadiness, Status
 from pipeline.readiness.report import Report
 from pipeline.readiness.rollout import DENY, WARN, plan_rollout, ready_namespaces
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.replay import plan_replay, run_replay
+from pipeline.stages.validating.execute import run_replay
+from pipeline.stages.validating.load import parse_policy_set
+from pipeline.stages.validating.planning import plan_replay
 from queries import open_lake
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,12 +9,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.admission.policies import compile_set, parse_policy_set
 from pipeline.authorization import RecordedRbac
 from pipeline.history.world import LogHistory
-from pipeline.replay.judges import Judge, Judgement
-from pipeline.replay.nearest import Differences
-from pipeline.replay.worlds import Worlds
+from pipeline.policies.dispatch import compile_set
 from pipeline.request import (
     AdmissionRequest,
     GroupVersionKind,
@@ -25,6 +22,10 @@ from pipeline.request import (
     Unknown,
     UserInfo,
 )
+from pipeline.requests.worlds import Worlds
+from pipeline.stages.validating.judges import Judge, Judgement
+from pipeline.stages.validating.load import parse_policy_set
+from pipeline.stages.validating.nearest import Differences
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -23,9 +23,8 @@ from hypothesis import strategies as st
 
 from ingest.lake import Lake
 from ingest.sources.snapshot import ingest_snapshot
-from pipeline.admission.policies import PolicySet, load_policy_set, parse_policy_set
-from pipeline.admission.policies.decode import BINDING, POLICY
 from pipeline.manifests.documents import read_documents
+from pipeline.policies.model import PolicySet
 from pipeline.readiness.ask import verdicts_of
 from pipeline.readiness.exempting.decision import limits_broken
 from pipeline.readiness.exempting.exclusions import Exclusion, Kind
@@ -35,7 +34,10 @@ from pipeline.readiness.exempting.proposal import Proposal, propose
 from pipeline.readiness.exempting.review import Need, overdue, present, removed, review
 from pipeline.readiness.exempting.search import NOTHING, Search
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.replay import plan_replay, run_replay
+from pipeline.stages.validating.decode import BINDING, POLICY
+from pipeline.stages.validating.execute import run_replay
+from pipeline.stages.validating.load import load_policy_set, parse_policy_set
+from pipeline.stages.validating.planning import plan_replay
 from queries import LakeReader, open_lake
 from tests.recording import START, Log, deployment, take_in
 from tests.yaml_text import load_yaml

@@ -8,15 +8,15 @@ from datetime import timedelta
 from pathlib import Path
 
 from pipeline import load_policy_set, plan_replay, run_replay
-from pipeline.admission.policies import parse_policy_set
 from pipeline.authorization import OtherAuthorizers
 from pipeline.cel.defects import DEFECT
 from pipeline.readiness.ask import readiness
 from pipeline.readiness.flow import Asked, Step, latent_defects, make_report
 from pipeline.readiness.model import Fidelity, Latent, LatentViolation
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.replay import ReplayPlan
 from pipeline.runs import Defect, RunKind, RunSummary
+from pipeline.stages.validating.load import parse_policy_set
+from pipeline.stages.validating.plan import ReplayPlan
 from queries import open_lake
 from tests.recording import START, Log, deployment, take_in
 

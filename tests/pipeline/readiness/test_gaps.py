@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from pipeline.admission.policies import parse_policy_set
 from pipeline.explaining.missing import explained, most_frequent
 from pipeline.readiness.build import build_report
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.replay import plan_replay, run_replay
+from pipeline.stages.validating.execute import run_replay
+from pipeline.stages.validating.load import parse_policy_set
+from pipeline.stages.validating.planning import plan_replay
 from queries import open_lake
 from tests.recording import Log, deployment, take_in
 from tests.yaml_text import load_yaml

@@ -13,12 +13,14 @@ import pytest
 
 from ingest.lake import Lake
 from ingest.sources.snapshot import ingest_snapshot
-from pipeline.admission.policies import parse_policy_set
 from pipeline.readiness.build import build_report
 from pipeline.readiness.counting.bounds import upper_bound
 from pipeline.readiness.model import PolicyReadiness, Status
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.replay import Window, plan_replay, run_replay
+from pipeline.runs.window import Window
+from pipeline.stages.validating.execute import run_replay
+from pipeline.stages.validating.load import parse_policy_set
+from pipeline.stages.validating.planning import plan_replay
 from queries import open_lake
 from tests.recording import START, Log, deployment, take_in
 

@@ -15,14 +15,15 @@ from ingest.lake import Lake
 from ingest.maintain import compact
 from ingest.sources.files import ingest_files
 from ingest.sources.snapshot import ingest_snapshot
-from pipeline.admission.policies import load_policy_set, parse_policy_set
 from pipeline.readiness import ledger, readiness
 from pipeline.readiness.ledger import STRETCH
 from pipeline.readiness.model import Fidelity, Status
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.readiness.watching import Cursor, FirstDenial, Watch, watched_digest
-from pipeline.replay import plan_replay, run_replay
 from pipeline.stages.registry import VALIDATING
+from pipeline.stages.validating.execute import run_replay
+from pipeline.stages.validating.load import load_policy_set, parse_policy_set
+from pipeline.stages.validating.planning import plan_replay
 from queries import open_lake
 from tests.recording import START, deployment, recorded, take_in
 

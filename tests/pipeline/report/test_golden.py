@@ -24,10 +24,11 @@ from pipeline.readiness.counting.figures import FIGURES
 from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.report import Report
 from pipeline.readiness.sql import rows_of
-from pipeline.replay import compare_with_log, plan_replay_from_log
 from pipeline.report.data import document, plain
 from pipeline.report.html import to_html
 from pipeline.report.markdown import to_markdown
+from pipeline.stages.validating.compare import compare_with_log
+from pipeline.stages.validating.recorded import plan_replay_from_log
 from queries import LakeReader, open_lake
 from queries.ledger import LOSS_KINDS, Severity
 from tests.sharing import STRETCHED_DELAY

@@ -9,9 +9,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.row import Row
 from pipeline.runs.merge import Merged
 from pipeline.runs.revision import Replaced, Revision, Withdrawn
-from pipeline.runs.verdict import VERDICT_VALUES, Row
+from pipeline.runs.verdict import VERDICT_VALUES
 from pipeline.runs.verdicts import Pass, numbered
 
 START = datetime(2026, 11, 20, tzinfo=UTC)

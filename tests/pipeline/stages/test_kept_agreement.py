@@ -13,7 +13,7 @@ import pytest
 from ingest.lake import Lake
 from ingest.sources.files import ingest_files
 from pipeline.authorization import OtherAuthorizers
-from pipeline.replay.past import load_history
+from pipeline.requests.past import load_history
 from pipeline.runs.window import Window
 from pipeline.stages.authorization import calibration
 from pipeline.stages.pod_security import agreement as levels

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ....admission.policies import PolicySet
-from ....replay.judges import Judge, Judges
+from ....policies.model import PolicySet
 from ....request import AdmissionRequest, Grade, GroupVersionKind, GroupVersionResource, Known, Object, Operation, Unknown, UserInfo
+from ...validating.judges import Judge, Judges
 from ..formats import Version
 from ..writing import ObjectKind, decode
 from .definitions import KnownDefinition

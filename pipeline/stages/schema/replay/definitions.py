@@ -12,8 +12,8 @@ from ingest.errors import InputError
 from queries import LakeReader
 
 from ....manifests.documents import Document
-from ....replay.worlds import Worlds
 from ....request import Known, Unknown
+from ....requests.worlds import Worlds
 from ..checking import is_definition, read_definition, stored_rules
 from ..definition import API_VERSIONS, KIND, Definition, definition_of
 from ..definition_check import definition_errors, v1beta1_errors

@@ -6,7 +6,8 @@ import json
 from enum import StrEnum
 from typing import Any, Final
 
-from ....runs.verdict import INSUFFICIENT, Flip, Row
+from ....row import INSUFFICIENT, Row
+from ....runs.verdict import Flip
 from ..definition import KIND
 from ..field_errors import ROOT, FieldError
 from .difference import Change

@@ -10,12 +10,12 @@ from queries import LakeReader
 
 from ....history.event import Event
 from ....history.world import LogHistory
-from ....replay.earlier import EarlierVersions, PlannedRequests
-from ....replay.met import Met, met
-from ....replay.past import load_history
-from ....replay.worlds import Worlds
 from ....request import Unknown
 from ....requests.classes import RequestClass, Requests
+from ....requests.earlier import EarlierVersions, PlannedRequests
+from ....requests.met import Met, met
+from ....requests.past import load_history
+from ....requests.worlds import Worlds
 from ....runs.verdict import Flip
 from ....runs.window import Window
 from ..definition import Definition

@@ -17,9 +17,9 @@ from api.cli import run
 from ingest.errors import InputError
 from pipeline.authorization import OtherAuthorizers
 from pipeline.manifests.files import manifests_of
-from pipeline.replay import Window
-from pipeline.replay.past import load_history
+from pipeline.requests.past import load_history
 from pipeline.runs import RunKind, RunStore
+from pipeline.runs.window import Window
 from pipeline.stages.assign import assign
 from pipeline.stages.authorization.calibration import Agreement, Decided, compare_authorization
 from pipeline.stages.registry import AUTHORIZATION

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.runs.verdict import Row
+from pipeline.row import Row
 from pipeline.stages.chain.alike import may_be_renamed, renamed
 
 

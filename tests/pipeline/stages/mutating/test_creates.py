@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline.admission.policies import compile_set
 from pipeline.manifests.documents import Document
+from pipeline.policies.dispatch import compile_set
 from pipeline.runs.window import Window
 from pipeline.stages.in_force import GivenChain
 from pipeline.stages.mutating.chain import Chain

@@ -19,7 +19,7 @@ from pipeline.stages.mutating.changes import changes
 from pipeline.stages.registry import MUTATING
 from pipeline.stages.stage import Asked
 from queries import LakeReader, open_lake
-from tests.pipeline.admission.conftest import CaseWorld, request
+from tests.pipeline.policies.conftest import CaseWorld, request
 from tests.pipeline.stages.mutating.test_mutating import FOLDER, GROUP, deployment, manifests, run
 from tests.recording import Log, take_in
 from tests.yaml_text import load_yaml

@@ -27,7 +27,7 @@ from pipeline.stages.mutating.merging import united
 from pipeline.stages.mutating.orders import Outcomes, outcomes_of
 from pipeline.stages.mutating.shapes import built_in_shape
 from pipeline.stages.mutating.verdicts import Recorded, verdicts_of
-from tests.pipeline.admission.conftest import CaseWorld, request
+from tests.pipeline.policies.conftest import CaseWorld, request
 from tests.yaml_text import load_yaml
 
 FOLDER = Path(__file__).parents[3] / "cases" / "mutating"

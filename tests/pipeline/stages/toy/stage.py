@@ -9,8 +9,9 @@ from typing import Any
 from pipeline.explaining.asked import Asked as About
 from pipeline.manifests.documents import Document
 from pipeline.manifests.fields import Fields
+from pipeline.row import Row
 from pipeline.runs.plan import PlannedRule
-from pipeline.runs.verdict import Flip, Row
+from pipeline.runs.verdict import Flip
 from pipeline.stages.grouped import GroupedPlan, GroupedStage, Judging
 from pipeline.stages.readiness import StageReadiness, StageWords
 from pipeline.stages.stage import Asked, Kind

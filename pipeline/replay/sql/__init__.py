@@ -1,5 +1,0 @@
-"""The SQL of the replay of policies; see queries/statements.py."""
-
-from queries.statements import statements_of
-
-statement = statements_of(__name__)

@@ -1,0 +1,5 @@
+"""The SQL of validating admission; see queries/statements.py."""
+
+from queries.statements import statements_of
+
+statement = statements_of(__name__)
