@@ -61,8 +61,11 @@ def keep_rules(lake: Path, run_id: str, stage: Stage[Any, Any], rules: Any, text
 
 def kept_rules(lake: Path, run_id: str, stage: Stage[Any, Any]) -> Any:
     """The rules of a run of this stage, or None where its manifests are not kept."""
-    text = kept_manifests(lake, run_id)
-    return stage.read(manifests_of([("manifests", text)])) if text is not None else None
+    stored = RunStore(lake).run(run_id)
+    for name in (_POLICIES, _MANIFESTS):
+        if (text := stored.kept(name)) is not None:
+            return stage.read(manifests_of([(name.partition(".")[0], text.decode("utf-8"))]))
+    return None
 
 
 class Label(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from ingest.errors import InputError
 from pipeline.manifests.files import manifests_of
 from pipeline.policies.model import PolicySet
 from pipeline.policies.refusing import refuse_errors
-from pipeline.readiness.stage_flow import StageWalk
+from pipeline.readiness.flow import StageWalk
 from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
 from pipeline.runs.executors import Executor
 from pipeline.runs.plan import RunPlan

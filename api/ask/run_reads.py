@@ -9,10 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ingest.lake import Lake
-from pipeline.policies.verdict import STAGE
 from pipeline.readiness.build import About, build_report
 from pipeline.readiness.flow import Made
-from pipeline.readiness.of_stage import stage_report
 from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.runs.window import Window
@@ -22,7 +20,7 @@ from queries.lake import files_of
 
 from ..asked_values import parse_version
 from ..beside_runs import keep_made, kept_cluster, kept_made, kept_rules
-from ..stored_runs import run, stored, stored_plan, verdicts_of
+from ..stored_runs import run, run_plan, stored, verdicts_of
 from .listing import Listing, Page, Parameters, Source, conditions, holding, keyset_page
 from .questions import REQUEST_TEXTS, TIME, SortKey, TimePaging, VerdictFilters, VerdictGrain
 
@@ -130,15 +128,13 @@ def readiness(source: Source, run_id: str, rules: ReadinessRules | None = None) 
     summary = stored(source.lake, run_id).summary
     assert summary is not None
     fidelity, asked_run = kept.fidelity if kept is not None else None, run(source.lake, run_id)
+    stage = stage_of(asked_run.stage)
+    given = kept_rules(source.lake, run_id, stage)
+    plan = stage.readiness.stored_plan(run_plan(source.lake, run_id), given)
+    window = Window(asked_run.since, asked_run.until)
+    about = About(stage, parse_version(asked_run.kubernetes_version), window, summary, plan, given)
     with _reader_of(source, run_id) as reader:
-        if asked_run.stage == STAGE:
-            plan = stored_plan(source.lake, run_id)
-            report = build_report(reader, source.lake, plan, summary, fidelity, asked)
-        else:
-            stage = stage_of(asked_run.stage)
-            about = About(stage, parse_version(asked_run.kubernetes_version), Window(asked_run.since, asked_run.until))
-            given = kept_rules(source.lake, run_id, stage)
-            report = stage_report(reader, source.lake, stage, about, summary, fidelity, asked, given=given)
+        report = build_report(reader, source.lake, about, fidelity, asked)
     if rules is None:
         with suppress(OSError):  # a read-only lake computes it again each time
             keep_made(source.lake, Made(report, fidelity))

@@ -23,6 +23,7 @@ _HEAD_BYTES_MAX = 16 * 1024
 _BODY_BYTES_DROPPED = 1024 * 1024
 _REQUEST_SECONDS_MAX = 2.0
 _LINGER_SECONDS_MAX = 1.0
+_LEAVE_SECONDS_MAX = 5.0
 _STYLE = """
 body { margin: 12vh auto; padding: 0 1rem; max-width: 34rem; font: 1rem/1.5 system-ui, sans-serif; color: #17202c;
   background: #f6f7f9; }
@@ -48,14 +49,19 @@ class StartingAnswers:
         self._listener = listener.dup()
         self._context = context
         self._serves = threading.Event()
+        self._left = threading.Event()
         self._end: Callable[[], object] = lambda: None
         self._thread = threading.Thread(target=asyncio.run, args=(self._serve(),), name="starting", daemon=True)
         self._thread.start()
         self._serves.wait()
 
     def close(self) -> None:
-        """Take no more connections, and return at once; accepted ones get their answer within some seconds."""
+        """Take no more connections; accepted ones get their answer within some seconds.
+
+        Who hears afterwards that the application listens is not told that it starts.
+        """
         self._end()
+        self._left.wait(_LEAVE_SECONDS_MAX)
 
     def wait(self) -> None:
         """After `close`: return once the accepted connections have their answer, which takes some seconds at most."""
@@ -80,6 +86,7 @@ class StartingAnswers:
         await ended.wait()
         loop.remove_reader(self._listener)
         self._listener.close()
+        self._left.set()
         if answering:
             await asyncio.wait(answering)
 

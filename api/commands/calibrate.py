@@ -97,9 +97,10 @@ def calibrate(
     """Replay the policies in force and compare, over the whole lake or these files of it. Raises LakeError."""
     from api.given import use_until_end
     from pipeline.history.in_force import CHANGE_DELAY
-    from pipeline.readiness.counting.fidelity import recorded_agreement
+    from pipeline.readiness.counting.fidelity import fidelity_of
     from pipeline.runs import RunStore
     from pipeline.runs.processes import start_processes
+    from pipeline.stages.validating.agreement import recorded_agreement
     from pipeline.stages.validating.compare import compare_with_log, confusion, version_hint
     from pipeline.stages.validating.execute import run_replay
     from pipeline.stages.validating.recorded import plan_replay_from_log
@@ -118,7 +119,7 @@ def calibrate(
         own.note_defects(summary.defects)
         agreements = compare_with_log(reader, stored.verdicts, version)
         hint = version_hint(reader, version)
-        by_resource = recorded_agreement(reader.connection)
+        by_resource = fidelity_of(recorded_agreement(reader.connection))
         rows = tuple(_rows(reader))
         return Calibration(summary, agreements, confusion(reader), rows, by_resource, hint, plan.words_of_window, plan.files)
     finally:

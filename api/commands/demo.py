@@ -54,13 +54,8 @@ def command(
     from api.printing.output import Format, render
     from api.printing.report_options import ReportFormat
     from api.printing.reports import print_report
-    from pipeline.history.in_force import CHANGE_DELAY
-    from pipeline.readiness.rules import ReadinessRules
     from pipeline.report.html import to_html
     from queries import open_lake
-
-    from . import readiness
-    from .policies import read_texts
 
     own: Context = context.obj
     started = time.monotonic()
@@ -82,8 +77,7 @@ def command(
         finally:
             reader.close()
         policies = _policies_in(out, data)
-        question = readiness.Question(tuple(read_texts([data / "policies"])), expires=datetime.now(UTC).date() + _EXEMPTED)
-        report = readiness.make_report(lake, question, ReadinessRules(), CHANGE_DELAY)
+        report = _report_on(lake, data / "policies")
     if details:
         print_report(report, ReportFormat.TABLE)
     page = out / "report.html"
@@ -91,6 +85,22 @@ def command(
     own.say(f"{time.monotonic() - started:.0f} s in all\n")
     render([totals, _answers(report), _next_steps(lake.lake, page, policies)], Format.TABLE)
     return 0
+
+
+def _report_on(lake: Context, policies: Path) -> Report:
+    from api.given import given_of
+    from pipeline.readiness.flow import Wanted
+    from pipeline.stages.stage import Asked
+
+    from .parts.made_reports import make_reports
+    from .policies import checked_policies, read_texts
+
+    asked = Asked()
+    given = given_of(read_texts([policies]), asked.kubernetes_version)
+    read = checked_policies(lake, given.texts, asked.kubernetes_version)
+    wanted = Wanted(review_by=datetime.now(UTC).date() + _EXEMPTED)
+    (made,) = make_reports(lake, given.texts, given.with_policies(read), asked, wanted)
+    return made.report
 
 
 def _answers(report: Report) -> Table:

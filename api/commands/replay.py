@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from api.printing.output import Table
     from pipeline.other_authorizers import OtherAuthorizers
     from pipeline.policies.model import PolicySet
-    from pipeline.readiness.flow import Walk
     from pipeline.runs import RunSummary
     from pipeline.runs.executors import Executor
     from pipeline.runs.plan import RunPlan
@@ -294,12 +293,6 @@ def run(
     own.note_defects(summary.defects)
     keep_policies(own.lake, summary.run_id, plan.policies)
     return summary
-
-
-def walk(own: Context, workers: int | None) -> Walk:
-    """The function with which a command walks the plans of a report: with progress, and each run counts as in use until the
-    command ends."""
-    return lambda plan, kind: run(own, plan, workers, kind)
 
 
 def workers_or_default(own: Context, workers: int | None) -> int:

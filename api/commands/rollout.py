@@ -87,7 +87,7 @@ def _proved(
     workers: int | None,
 ) -> int | None:
     """How many requests of the later half the manifests of wave 1 would deny; None without such a wave."""
-    from pipeline.readiness.stage_flow import trial
+    from pipeline.readiness.flow import trial
     from pipeline.readiness.waves import CLEAN
     from pipeline.stages.registry import DEFAULT
     from queries import open_lake

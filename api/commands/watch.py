@@ -119,7 +119,7 @@ def _agreement(
 ) -> dict[str, Fidelity]:
     """How far the replay agrees with the record, by judged thing."""
     from api.given import walk
-    from pipeline.readiness.stage_flow import agreement
+    from pipeline.readiness.flow import agreement
     from pipeline.runs.window import Window
     from pipeline.stages.stage import Asked
     from queries import open_lake
@@ -129,7 +129,7 @@ def _agreement(
     with closing(open_lake(own.lake)) as reader:
         for stage, rules in chosen:
             plan = stage.plan(reader, rules, Asked(Window(), version))
-            found |= agreement(own.lake, reader, stage, plan, walked) or {}
+            found |= agreement(reader, stage, plan, walked) or {}
     return found
 
 

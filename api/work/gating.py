@@ -19,10 +19,10 @@ from pipeline.explaining.redaction import Redaction
 from pipeline.manifests.files import manifests_of
 from pipeline.readiness.change import Change
 from pipeline.readiness.explaining.counterexamples import Found, find_counterexamples, find_requests
+from pipeline.readiness.flow import StageRun, StageWalk, Wanted, make_report, run_stage
 from pipeline.readiness.model import COUNTEREXAMPLES_MAX, PolicyReadiness
 from pipeline.readiness.report import Report, with_caveats
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.readiness.stage_flow import StageRun, StageWalk, Wanted, make_stage_report, run_stage
 from pipeline.readiness.together import joined_over
 from pipeline.runs import RunKind
 from pipeline.runs.processes import start_processes
@@ -188,7 +188,7 @@ class _Gate:
             own.note_defects,
         )
         renamed = dict(pair.split("=", 1) for pair in question.renamed)
-        made = make_stage_report(
+        made = make_report(
             own.lake,
             found,
             wanted,

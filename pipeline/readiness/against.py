@@ -1,12 +1,12 @@
-"""A version of policies against the version before: new denials, kept ones and denials that are gone, over the same requests.
+"""A version against the version before: new denials, kept ones and denials that are gone, over the same requests.
 
-Policies are paired by name alone. A request counts as denied before only where the base enforced the denial.
+Judged things are paired by name alone. A request counts as denied before only where the base enforced the denial.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,19 +16,14 @@ import pyarrow as pa
 
 from queries import LakeReader
 
-from ..policies.model import Action, PolicySet
-from ..request import Object
+from ..policies.model import Action
 from ..runs import RunSummary
 from ..runs.plan import RunPlan
-from ..stages.readiness import AS_GIVEN
-from ..stages.validating.decode import BINDING, POLICY
-from ..stages.validating.judges import Judge, Judges
-from ..stages.validating.plan import ReplayPlan
+from ..stages.judging import Judge
+from ..stages.readiness import AS_GIVEN, StageReadiness
 from .assess import Key, judge_units
 from .change import Change, ChangedUnit, Fate, FateCount
 from .counting.bounds import upper_bound
-from .exempting.manifests import Key as ObjectKey
-from .exempting.manifests import Manifests
 from .model import PolicyReadiness
 from .rules import ReadinessRules
 from .sql import rows_of, statement
@@ -40,72 +35,41 @@ UNITS_MAX = 100
 
 @dataclass(frozen=True)
 class Base:
-    """The version before: its plan and the verdicts of its run over the same requests.
+    """The version before: its rules, its plan, and the verdicts of its run over the same requests.
 
-    `renamed` maps names of its judged things, such as policies, to the names that they have now; the others keep theirs.
+    `now` and `new_plan` are the rules and the plan of the new version. `renamed` maps names of judged things of the version before,
+    such as policies, to the names that they have now; the others keep theirs.
     """
 
+    readiness: StageReadiness[Any, Any]
+    rules: Any
+    now: Any
+    new_plan: RunPlan
     plan: RunPlan
     summary: RunSummary
     verdicts: Path
     renamed: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def names(self) -> list[str]:
+    def names(self) -> Sequence[str]:
         """The names of its judged things."""
-        return list(dict.fromkeys(item.policy for item in self.plan.bindings))
+        return self.readiness.names(self.rules, self.plan)
 
     def name_of(self, policy: str) -> str | None:
         """The name that a thing of the new version has in the version before; None where that version does not have it."""
         now = {self.renamed.get(name, name): name for name in self.names}
         return now.get(policy)
 
-    def is_same(self, old: str, new: str, plan: RunPlan) -> bool:
-        """Whether both versions of a thing are surely equal: a plan is named after all its manifests."""
-        return old == new and self.plan.run_id == plan.run_id
-
-    def alike(self, policy: str, plan: RunPlan) -> str:
-        """A thing that has the same content and another name, and is not in the new version; empty unless exactly one fits."""
-        return ""
-
-
-@dataclass(frozen=True)
-class PolicyBase(Base):
-    """A version before of policies."""
-
-    plan: ReplayPlan
-
-    @property
-    def policies(self) -> PolicySet:
-        """The policies of the version before. Raises ValueError for a plan of the log's own policies."""
-        if self.plan.policies is None:
-            raise ValueError("a version before needs policies of its own")
-        return self.plan.policies
-
-    @property
-    def names(self) -> list[str]:
-        """The names of its policies, also of those that its plan does not bind."""
-        return [each.name for each in self.policies.policies]
-
-    def is_same(self, old: str, new: str, plan: RunPlan) -> bool:
-        """Whether both versions of a policy are equal, with their bindings and with the objects that were given with them."""
+    def is_same(self, old: str, new: str) -> bool:
+        """Whether both versions of a thing are surely equal. A plan is named after all its manifests."""
         if old != new:
             return False
-        before, after = Manifests.of(self.policies), Manifests.of(_policies_of(plan))
-        return before.others == after.others and _of_policy(before, old) == _of_policy(after, new)
+        found = self.readiness.is_same(self.now, self.rules, new)
+        return self.plan.run_id == self.new_plan.run_id if found is None else found
 
-    def alike(self, policy: str, plan: RunPlan) -> str:
-        """See Base; policies are alike if they have the same spec."""
-        given = _policies_of(plan)
-        new, old = Manifests.of(given), Manifests.of(self.policies)
-        kept = {entry.name for entry in given.policies} | set(self.renamed)
-        wanted = new.objects[POLICY, policy]["spec"]
-        alike = [name for (kind, name), obj in old.objects.items() if kind == POLICY and name not in kept and obj["spec"] == wanted]
-        return alike[0] if len(alike) == 1 else ""
-
-
-def _policies_of(plan: RunPlan) -> PolicySet:
-    return (plan.policies if isinstance(plan, ReplayPlan) else None) or PolicySet()
+    def alike(self, policy: str) -> str:
+        """A thing that has the same content and another name, and is not in the new version; empty unless exactly one fits."""
+        return self.readiness.alike(self.now, self.rules, policy, set(self.renamed))
 
 
 def keep_before(connection: duckdb.DuckDBPyConnection, base: Base, rules: ReadinessRules, counted: str = AS_GIVEN) -> None:
@@ -128,9 +92,11 @@ def keep_before(connection: duckdb.DuckDBPyConnection, base: Base, rules: Readin
     connection.unregister("given_names")
 
 
-def judges_before(reader: LakeReader, base: PolicyBase, plan: ReplayPlan) -> dict[str, list[Judge]]:
-    """For each policy of the new plan, the base's judges that enforce their denials."""
-    judges = Judges(reader, base.plan)
+def judges_before(reader: LakeReader, base: Base, plan: RunPlan) -> dict[str, list[Judge]] | None:
+    """For each thing of the new plan, the base's judges that enforce their denials; None where the stage has no judges."""
+    judges = base.readiness.judges(reader, base.plan)
+    if judges is None:
+        return None
     unbound = _unbound(plan)
     found: defaultdict[str, list[Judge]] = defaultdict(list)
     for item in base.plan.bindings:
@@ -151,14 +117,13 @@ def with_changes(
     connection: duckdb.DuckDBPyConnection,
     entries: Iterable[PolicyReadiness],
     base: Base,
-    plan: RunPlan,
     rules: ReadinessRules,
 ) -> tuple[tuple[PolicyReadiness, ...], tuple[Change, ...]]:
     """The entries, each with its change and the verdict on it; then the changes of bindings that only the base has.
 
     Needs the tables of `keep_before`, `judge_units` and `keep_changes`.
     """
-    changes = _Changes(connection, base, plan, rules)
+    changes = _Changes(connection, base, rules)
     found = []
     for entry in entries:
         change = changes.of(entry)
@@ -174,10 +139,9 @@ def _unbound(plan: RunPlan) -> set[str]:
 class _Changes:
     """The rows of this file's queries, by (policy, binding)."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, base: Base, plan: RunPlan, rules: ReadinessRules) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, base: Base, rules: ReadinessRules) -> None:
         self._base = base
         self._rules = rules
-        self._plan = plan
         self._counts: defaultdict[Key, dict[Fate, FateCount]] = defaultdict(dict)
         for row in rows_of(connection, "change_counts"):
             self._counts[_key(row)][Fate(row["fate"])] = FateCount(row["requests"], row["units"])
@@ -200,9 +164,9 @@ class _Changes:
             self._counted((entry.policy, entry.binding)),
             base=name,
             base_actions=tuple(self._actions_before(name)) if name is not None else (),
-            renamed_from=self._base.alike(entry.policy, self._plan) if name is None else "",
+            renamed_from=self._base.alike(entry.policy) if name is None else "",
             is_enforced=entry.binding is None or Action.DENY in entry.actions,
-            is_same=name is not None and self._base.is_same(name, entry.policy, self._plan),
+            is_same=name is not None and self._base.is_same(name, entry.policy),
             unit_rate_upper=upper_bound(new.units, judged, self._rules.confidence),
             over_cost_new=self._over_cost.get((entry.policy, entry.binding), 0),
             latent_new=entry.latent.fates.get(Fate.NEW, 0),
@@ -234,11 +198,6 @@ class _Changes:
 
     def _actions_before(self, name: str) -> list[str]:
         return sorted({str(action) for item in self._base.plan.bindings if item.policy == name for action in item.actions})
-
-
-def _of_policy(manifests: Manifests, name: str) -> dict[ObjectKey, Object]:
-    wanted = {(POLICY, name), *((BINDING, each) for each in manifests.bindings_of(name))}
-    return {key: obj for key, obj in manifests.objects.items() if key in wanted}
 
 
 def _key(row: Mapping[str, Any]) -> Key:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
@@ -11,12 +12,13 @@ from queries import LakeReader
 
 from ..authorization import OtherAuthorizers
 from ..history.in_force import CHANGE_DELAY
-from ..runs import RunStore, RunSummary
-from ..stages.validating.execute import run_replay
+from ..runs import RunKind, RunStore, RunSummary
+from ..runs.plan import RunPlan
+from ..stages.registry import stage_of
+from ..stages.stage import Asked, Stage
 from ..stages.validating.plan import ReplayPlan
 from .assess import judge_units
-from .exempting.manifests import Manifests
-from .flow import Asked, make_report
+from .flow import StageRun, Wanted, make_report
 from .report import Report
 from .rules import ReadinessRules
 
@@ -43,16 +45,14 @@ def readiness(
     `review_by` is the day by which someone should review them. The report covers the events that the plan was made over.
     Raises LakeError if the lake does not exist.
     """
-    lake = Path(lake)
-    asked = Asked(
-        rules or ReadinessRules(),
-        change_delay if calibrate else None,
-        other_authorizers,
-        Manifests.of(plan.policies) if exemptions and plan.policies is not None else None,
-        review_by,
-        workers,
-    )
-    return make_report(lake, plan, summary, asked, lambda bound, kind: run_replay(bound, lake, workers, kind=kind)).report
+    stage = stage_of(plan.stage)
+    asked = Asked(plan.window, plan.kubernetes_version, other_authorizers)
+    wanted = Wanted(rules or ReadinessRules(), calibrate, exemptions, review_by, workers=workers, change_delay=change_delay)
+
+    def walk(stage: Stage[Any, Any], walked: RunPlan, kind: RunKind) -> RunSummary:
+        return stage.run(walked, Path(lake), workers, None, kind)
+
+    return make_report(Path(lake), StageRun(stage, plan.policies, asked, plan, summary), wanted, walk).report
 
 
 def verdicts_of(lake: str | Path, summary: RunSummary) -> Path:

@@ -16,23 +16,21 @@ from queries import LakeReader
 from queries.identity import REMEDY
 from queries.ledger import loss_caveats
 
-from ..policies.model import PolicySet
 from ..requests.kept.whole import losses_of, mixed_names_of, rows_about
 from ..runs import RunStore, RunSummary
 from ..runs.plan import RunPlan
 from ..runs.window import Window
-from ..stages.registry import stage_of
+from ..stages.readiness import Place
 from ..stages.stage import Stage
-from ..stages.validating.judges import Judges
-from ..stages.validating.plan import ReplayPlan
-from .against import PolicyBase, judges_before, keep_before, keep_changes, with_changes
+from .against import Base, judges_before, keep_before, keep_changes, with_changes
 from .assess import Key, Row, assess, judge_units
 from .change import Change
 from .counting.figures import queries
 from .counting.latent import find_latent
 from .counting.owners import find_owners
-from .gaps import with_gaps
-from .model import Fidelity, PolicyReadiness
+from .gaps import with_gaps, with_unknown_reasons
+from .model import Fidelity, Latent, PolicyReadiness
+from .remedies import Tried, with_remedy
 from .report import EvidenceRow, PolicySource, RecordedPolicy, Report
 from .rules import ReadinessRules
 from .sql import statement
@@ -43,64 +41,98 @@ OPEN_LOOP = "each request is judged against the history that really happened, no
 
 @dataclass(frozen=True)
 class About:
-    """What a report is about: a run of a stage. All of it is in the run's plan."""
+    """A finished run of a stage to report on.
+
+    `given` are the stage's rules, or None where the run took those of the log or did not keep them. `plan` is None for a run that
+    was kept, of a stage whose reports need no plan.
+    """
 
     stage: Stage[Any, Any]
     kubernetes_version: tuple[int, int]
     window: Window
+    summary: RunSummary
+    plan: RunPlan | None = None
+    given: Any = None
 
-    @classmethod
-    def of(cls, stage: Stage[Any, Any], plan: RunPlan) -> About:
-        """The run of a plan."""
-        return cls(stage, plan.kubernetes_version, plan.window)
+    @property
+    def replayed(self) -> dict[Key, tuple[str, ...]]:
+        """The actions of each (policy, binding) that a report has an entry for."""
+        return {
+            (entry.policy, entry.binding): entry.actions
+            for entry in self.summary.bindings
+            if self.given is None or self.stage.readiness.asks_about(self.given, entry.policy, entry.binding)
+        }
 
 
 @dataclass(frozen=True)
 class Judged:
-    """The judged things of a run, and what only a report on policies or against a version before has."""
+    """The judged things of a run, and what only a report against a version before has."""
 
     entries: tuple[PolicyReadiness, ...]
-    recorded: tuple[RecordedPolicy, ...] = ()
-    sources: tuple[PolicySource, ...] = ()
     removed: tuple[Change, ...] = ()
 
 
 def build_report(
     reader: LakeReader,
     lake: Path,
-    plan: ReplayPlan,
-    summary: RunSummary,
+    about: About,
     fidelity: Mapping[str, Fidelity] | None,
     rules: ReadinessRules,
-    base: PolicyBase | None = None,
+    tried: Tried | None = None,
+    base: Base | None = None,
 ) -> Report:
-    """The report on policies. `fidelity` maps policy names to their agreement with the record; None: not compared.
+    """The report on a finished run of any stage. Leaves tables in the reader's connection.
 
-    With a `base` the verdicts are on the change; every figure of the new version is the same with and without it.
+    A request counts as denied if the manifests newly deny it: what the cluster refused already is no reason against them.
+    `fidelity` is the agreement with the record by judged thing; None: not compared. With a `base` the verdicts are on the change;
+    every figure of the new version is the same with and without it.
     """
-    replayed: dict[Key, tuple[str, ...]] = {(entry.policy, entry.binding): entry.actions for entry in summary.bindings}
-    connection = reader.connection
+    kind, verdicts = about.stage.readiness, RunStore(lake).run(about.summary.run_id).verdicts
     extent = extent_of(reader)
     if base is not None:
-        keep_before(connection, base, rules)
-    judge_units(connection, str(RunStore(lake).run(summary.run_id).verdicts), rules)
-    judges = Judges(reader, plan) if plan.policies is not None and extent["events"] else None
-    before = judges_before(reader, base, plan) if base is not None and judges else None
-    latent = find_latent(reader, judges, plan, plan.window.until or extent["last_ts"], before) if judges else {}
-    owners = find_owners(reader, rules, judges)
-    policies = assess(connection, replayed, fidelity, latent, owners, rules)
+        keep_before(reader.connection, base, rules, kind.counted)
+        if kind.has_flips:
+            # A version before may refuse what the cluster refused, or allow it: whole outcomes are compared.
+            judge_units(reader.connection, str(verdicts), rules, kind.counted)
+            keep_changes(reader.connection, base.new_plan)
+    judge_units(reader.connection, str(verdicts), rules, kind.counted, is_change=True)
+    if base is not None and not kind.has_flips:
+        keep_changes(reader.connection, base.new_plan)
+    judged = _judged(reader, about, verdicts, fidelity, rules, tried, base, extent)
+    report = _whole_report(reader, lake, about, rules, judged, extent, is_change=base is not None)
+    return replace(report, over_time=tuple(kind.over_time(reader, verdicts, about.window, about.given)))
+
+
+def _judged(
+    reader: LakeReader,
+    about: About,
+    verdicts: Path,
+    fidelity: Mapping[str, Fidelity] | None,
+    rules: ReadinessRules,
+    tried: Tried | None,
+    base: Base | None,
+    extent: Row,
+) -> Judged:
+    """The readiness of each judged thing. Needs the tables of judge_units, and with a `base` those of keep_changes."""
+    kind, connection = about.stage.readiness, reader.connection
+    judges = kind.judges(reader, about.plan) if about.plan is not None and extent["events"] else None
+    latent: Mapping[Key, Latent] = {}
+    if judges is not None and about.plan is not None:
+        before = judges_before(reader, base, about.plan) if base is not None else None
+        latent = find_latent(reader, judges, about.plan, about.window.until or extent["last_ts"], before)
+    entries = assess(connection, about.replayed, fidelity, latent, find_owners(reader, rules, judges), rules)
     removed: tuple[Change, ...] = ()
     if base is not None:
-        keep_changes(connection, plan)
-        policies, removed = with_changes(connection, policies, base, plan, rules)
-    policies = with_gaps(connection, policies, plan.policies, judges.history if judges else None)
-    stage = stage_of(plan.stage)
-    objections = stage.readiness.objections(reader, RunStore(lake).run(summary.run_id).verdicts, plan.policies)
-    policies = tuple(objected(entry, objections) for entry in policies)
-    recorded = tuple(RecordedPolicy(**row) for row in rows_about(reader, "recorded", statement("recorded")))
-    judged = Judged(policies, recorded, tuple(_sources(plan.policies)), removed)
-    about = About.of(stage, plan)
-    return whole_report(reader, lake, about, summary, rules, judged, extent, is_change=base is not None)
+        entries, removed = with_changes(connection, entries, base, rules)
+    elif tried is not None:
+        entries = tuple(with_remedy(entry, tried, rules) for entry in entries)
+    if kind.tells_steps:
+        steps = kind.steps_of(about.given) if about.given is not None else {}
+        entries = with_gaps(connection, entries, steps, judges.history if judges else None)
+    else:
+        entries = with_unknown_reasons(entries)
+    objections = kind.objections(reader, verdicts, about.given)
+    return Judged(tuple(objected(entry, objections) for entry in entries), removed)
 
 
 def extent_of(reader: LakeReader) -> Row:
@@ -108,66 +140,57 @@ def extent_of(reader: LakeReader) -> Row:
     return rows_about(reader, "extent", statement("extent"))[0]
 
 
-def whole_report(
-    reader: LakeReader,
-    lake: Path,
-    about: About,
-    summary: RunSummary,
-    rules: ReadinessRules,
-    judged: Judged,
-    extent: Row,
-    *,
-    is_change: bool,
+def _whole_report(
+    reader: LakeReader, lake: Path, about: About, rules: ReadinessRules, judged: Judged, extent: Row, *, is_change: bool
 ) -> Report:
-    """Everything that a renderer needs, of a run of any stage. `is_change`: it is against a version before."""
-    words = about.stage.readiness.words
+    """Everything that a renderer needs. `is_change`: it is against a version before."""
+    kind = about.stage.readiness
+    recorded = rows_about(reader, "recorded", statement("recorded")) if kind.shows_recorded else ()
     return Report(
-        title=f"{words.things.capitalize()} against the version before" if is_change else words.title,
+        title=f"{kind.words.things.capitalize()} against the version before" if is_change else kind.words.title,
         clusters=tuple(extent["clusters"]),
         first_ts=extent["first_ts"],
         last_ts=extent["last_ts"],
         events=extent["events"],
         requests=extent["requests"],
-        run_id=summary.run_id,
+        run_id=about.summary.run_id,
         kubernetes_version=".".join(map(str, about.kubernetes_version)),
         rules=rules,
         policies=tuple(replace(entry, stage=about.stage.name) for entry in judged.entries),
-        recorded=judged.recorded,
+        recorded=tuple(RecordedPolicy(**row) for row in recorded),
         evidence=tuple(EvidenceRow(**row) for row in rows_about(reader, "evidence", statement("evidence"))),
-        caveats=tuple(_caveats(reader, lake, about, extent, summary)),
+        caveats=tuple(_caveats(reader, lake, about, extent)),
         queries=queries(),
-        sources=judged.sources,
+        sources=tuple(map(_source, kind.places(about.given))) if about.given is not None else (),
         removed=judged.removed,
-        things=words.things,
-        runs={about.stage.name: summary.run_id},
+        things=kind.words.things,
+        runs={about.stage.name: about.summary.run_id},
     )
 
 
-def _sources(policies: PolicySet | None) -> Iterator[PolicySource]:
-    """Where the policies were written; those from the log or standard input have no file to point at."""
-    for policy in policies.policies if policies else ():
-        file, line = _place(policy.source)
-        if line is not None and file != "standard input":
-            lines = [_place(validation.source)[1] for validation in policy.validations]
-            yield PolicySource(policy.name, file, line, tuple(each or line for each in lines))
+def _source(place: Place) -> PolicySource:
+    """Where a judged thing is written; a part without a line of its own stands at that of the whole."""
+    file, _, line = place.source.rpartition(":")
+    number = int(line) if file and line.isdigit() else 1
+    return PolicySource(place.name, file or line, number, tuple(_line_of(part) or number for part in place.parts))
 
 
-def _place(source: str) -> tuple[str, int | None]:
-    """The file and the line of `file:line`."""
-    file, _, line = source.rpartition(":")
-    return file, int(line) if line.isdigit() else None
+def _line_of(source: str) -> int | None:
+    """The line of `file:line`."""
+    line = source.rpartition(":")[2]
+    return int(line) if line.isdigit() else None
 
 
-def _caveats(reader: LakeReader, lake: Path, about: About, extent: Row, summary: RunSummary) -> list[str]:
+def _caveats(reader: LakeReader, lake: Path, about: About, extent: Row) -> list[str]:
     """What a reader of any report on a run has to know of its evidence."""
     kind = about.stage.readiness
     mixed = [f"{sentence}; {REMEDY}" for sentence in mixed_names_of(reader).values()]
     caveats = [OPEN_LOOP, *kind.caveats, *mixed, *loss_caveats(losses_of(reader)), *lag_caveats(lake, about.window.until)]
     caveats += [
         f"{count:,} {'request was' if count == 1 else 'requests were'} not replayed: {reason}"
-        for reason, count in summary.not_evaluated
+        for reason, count in about.summary.not_evaluated
     ]
-    caveats += _dry_run_caveats(reader, RunStore(lake).run(summary.run_id).verdicts, kind.words.things)
+    caveats += _dry_run_caveats(reader, RunStore(lake).run(about.summary.run_id).verdicts, kind.words.things)
     if not extent["events"]:
         caveats.append("the lake holds no events")
     return caveats

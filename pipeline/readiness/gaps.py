@@ -19,7 +19,6 @@ from ..history.world import NAMESPACES, LogHistory
 from ..history.writes import LEVELS
 from ..matching import labels_of
 from ..matching.namespaces import NAME_LABEL
-from ..policies.model import Policy, PolicySet
 from ..request import Known
 from ..runs.summary import UNBOUND, VACUOUS
 from .model import PolicyReadiness
@@ -41,15 +40,15 @@ _LEVEL_SHARE_MIN = 0.5
 def with_gaps(
     connection: duckdb.DuckDBPyConnection,
     entries: Sequence[PolicyReadiness],
-    policies: PolicySet | None,
+    rules: Mapping[str, str],
     history: LogHistory | None,
 ) -> tuple[PolicyReadiness, ...]:
     """The entries with these sentences among their reasons.
 
-    `connection` has the tables `verdicts` and `outcomes`. `policies` and `history` are None for a replay of the policies that were
-    bound at the time.
+    `connection` has the tables `verdicts` and `outcomes`. `rules` says of each given thing which requests it is for. It is empty,
+    and `history` None, for a replay of the policies that were bound at the time.
     """
-    gaps = _Gaps(connection, policies, history)
+    gaps = _Gaps(connection, rules, history)
     return tuple(replace(entry, reasons=(*gaps.first(entry), *entry.reasons, *gaps.others(entry))) for entry in entries)
 
 
@@ -88,9 +87,9 @@ def _unknown(entry: PolicyReadiness) -> Iterator[str]:
 class _Gaps:
     """Finds in the lake why requests were not judged."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, policies: PolicySet | None, history: LogHistory | None) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, rules: Mapping[str, str], history: LogHistory | None) -> None:
         self._connection = connection
-        self._policies = {policy.name: policy for policy in policies.policies} if policies else {}
+        self._rules = rules
         self._history = history
         self._levels = {(row["policy"], row["binding"]): row for row in reversed(rows_of(connection, "levels"))}
         self._unmatched: defaultdict[str, list[Mapping[str, Any]]] = defaultdict(list)
@@ -109,7 +108,7 @@ class _Gaps:
     def others(self, entry: PolicyReadiness) -> Iterator[str]:
         """The most frequent reasons for unknown; for a policy that matched nothing, the steps that left its requests out."""
         yield from _unknown(entry)
-        if entry.binding is None and entry.policy in self._policies:
+        if entry.binding is None and entry.policy in self._rules:
             yield UNBOUND
         if entry.exposure.requests_matched == 0:
             yield VACUOUS
@@ -119,8 +118,7 @@ class _Gaps:
         rows = [row for row in self._unmatched[entry.policy] if row["binding"] in (None, entry.binding)]
         total = sum(row["requests"] for row in rows)
         if not total:
-            rules = _rules(self._policies[entry.policy]) if entry.policy in self._policies else "its resources"
-            yield f"no recorded request met its rules: {rules}"
+            yield f"no recorded request met its rules: {self._rules.get(entry.policy, 'its resources')}"
             return
         steps = Counter({step: sum(row["requests"] for row in rows if _step(row["why"]) == step) for step in _STEPS})
         left = ", ".join(f"{step} left out {count:,}" for step, count in steps.items() if count)
@@ -170,12 +168,3 @@ def _counted(items: Iterable[tuple[str, int]]) -> str:
     ordered = sorted(items, key=lambda item: (-item[1], item[0]))
     more = f" and {len(ordered) - _LABELS_SHOWN:,} more" if len(ordered) > _LABELS_SHOWN else ""
     return ", ".join(f"{name} ({count:,})" for name, count in ordered[:_LABELS_SHOWN]) + more
-
-
-def _rules(policy: Policy) -> str:
-    constraints = policy.match_constraints
-    rules = constraints.resource_rules if constraints else ()
-    return "; ".join(
-        f"{', '.join(rule.operations)} of {', '.join(rule.resources)} in {', '.join(group or 'core' for group in rule.api_groups)}"
-        for rule in rules
-    )

@@ -21,10 +21,9 @@ from ..runs.plan import RunPlan
 from ..stages.assign import assign
 from ..stages.registry import STAGES
 from ..stages.stage import Asked, Stage
-from .flow import Made
+from .flow import Made, Wanted, make_report, run_stage
 from .report import Report
 from .rules import ReadinessRules
-from .stage_flow import Wanted, make_stage_report, run_stage
 from .together import joined_over
 
 Given: TypeAlias = str | Sequence[Path]
@@ -135,4 +134,4 @@ def _of_stage(
         workers=place.workers,
         shared=place.reader,
     )
-    return make_stage_report(place.lake, run, wanted, place.walk, base=base), run.summary
+    return make_report(place.lake, run, wanted, place.walk, base=base), run.summary

@@ -29,11 +29,11 @@ from .assess import judge_units
 from .counting.fidelity import NOT_COMPARED
 from .exempting.manifests import Manifests
 from .exempting.trial import Note, ignored
+from .flow import trial
 from .ledger import STRETCH, STRETCHES_MAX, Account, Figures, Row
 from .model import Fidelity, Status
 from .rules import ReadinessRules
 from .sql import rows_of, statement
-from .stage_flow import trial
 
 FORMAT = 3
 _STRETCH_US = int(STRETCH.total_seconds() * 1_000_000)

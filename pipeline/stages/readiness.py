@@ -6,9 +6,9 @@ The defaults fit a stage whose verdicts have `effect` (deny or admit) and `flip`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -16,16 +16,19 @@ import duckdb
 
 from queries import LakeReader
 
+from ..authorization import OtherAuthorizers
 from ..explaining.asked import Asked
 from ..explaining.explanation import Told
 from ..manifests.documents import Document
 from ..request import Object
 from ..requests.lanes import Lane, LaneName
 from ..runs.flips import flips, flips_tables
+from ..runs.plan import RunPlan
 from ..runs.window import Window
 from ..tables import Table
 from .as_of import AsOf
 from .flips_over_time import flips_over_time
+from .judging import Judges
 from .over_time import OverTime
 
 RulesT = TypeVar("RulesT")
@@ -69,6 +72,14 @@ class Agreed(NamedTuple):
     compared: int
     agreed: int
     unknown: int = 0
+
+
+class Place(NamedTuple):
+    """Where a judged thing is written, as `file:line`, and its parts that the verdict table numbers."""
+
+    name: str
+    source: str
+    parts: tuple[str, ...] = ()
 
 
 class RemedyPart(NamedTuple):
@@ -138,6 +149,10 @@ class StageReadiness(Generic[RulesT, PlanT]):
     has_flips = True
     # What a reader of any report on these manifests has to know of their evidence.
     caveats: Sequence[str] = ()
+    # Whether what the server recorded of these manifests belongs in a report on them.
+    shows_recorded = False
+    # Whether verdicts say at which step a request was left out. Then a report says why a thing matched nothing.
+    tells_steps = False
     # Whether `flip` compares with the version before, where there is one, so that one run of `over` says what a change does.
     flips_against_base = False
 
@@ -152,11 +167,29 @@ class StageReadiness(Generic[RulesT, PlanT]):
         """What a server of this minor version makes of the manifests that a user may not expect, as sentences."""
         return ()
 
+    def calibration(
+        self, reader: LakeReader, plan: PlanT, others: OtherAuthorizers | None, change_delay: timedelta
+    ) -> PlanT | None:
+        """The plan of a run of the manifests of that time, where `agreement` compares such a run with the record.
+
+        `others` are the authorizers other than RBAC that a user named. `change_delay` is the time after its write in which a
+        manifest may not be in force yet.
+        """
+        return None
+
     def agreement(self, reader: LakeReader, plan: PlanT) -> Sequence[Agreed] | None:
         """How far the stage agrees with the record under the manifests of that time; None if it cannot compare.
 
-        May leave tables in the reader's connection.
+        `plan` is that of `calibration` where there is one, and its run is finished. May leave tables in the reader's connection.
         """
+        return None
+
+    def judges(self, reader: LakeReader, plan: PlanT) -> Judges | None:
+        """What judges requests that nobody sent by the rules of a plan; None if the stage needs recorded requests."""
+        return None
+
+    def stored_plan(self, document: Mapping[str, Any], rules: RulesT | None) -> PlanT | None:
+        """The plan that a run kept as this document; None where a report on a kept run needs no plan."""
         return None
 
     def usual_lane(self, name: LaneName) -> Lane | None:
@@ -202,6 +235,10 @@ class StageReadiness(Generic[RulesT, PlanT]):
         """The names of the things that the request could meet, for an error about another name; None if they are not listed."""
         return None
 
+    def steps_of(self, rules: RulesT) -> Mapping[str, str]:
+        """The requests that each judged thing is for, in words, where the stage tells steps."""
+        return {}
+
     def asks_about(self, rules: RulesT, policy: str, binding: str | None) -> bool:
         """Whether a report on these rules has an entry for a (policy, binding) of the run."""
         return True
@@ -223,6 +260,21 @@ class StageReadiness(Generic[RulesT, PlanT]):
         Stages that judge by the given manifests alone need nothing of this.
         """
         return rules
+
+    def names(self, rules: RulesT | None, plan: RunPlan) -> Sequence[str]:
+        """The names of the judged things of a version."""
+        return list(dict.fromkeys(item.policy for item in plan.bindings))
+
+    def is_same(self, rules: RulesT, before: RulesT, name: str) -> bool | None:
+        """Whether two versions of one thing are equal; None where equal plans alone prove that."""
+        return None
+
+    def alike(self, rules: RulesT, before: RulesT, name: str, taken: Collection[str]) -> str:
+        """A thing of the version before that has the same content and another name; empty unless exactly one fits.
+
+        `taken` are names that the new version has, or that something is named after.
+        """
+        return ""
 
     def as_of(self, reader: LakeReader, cluster: str, moment: datetime, rules: RulesT, replaces_all: bool) -> RulesT | None:
         """The rules that the log shows of a cluster at a moment, as a version before `rules`; None if it cannot show them.
@@ -251,8 +303,8 @@ class StageReadiness(Generic[RulesT, PlanT]):
         """Sentences about manifests that the server accepts and that do not do what they seem to do."""
         return ()
 
-    def places(self, rules: RulesT) -> Sequence[tuple[str, str]]:
-        """Where each judged thing is written: its name in the verdict table, and `file:line`. SARIF points there."""
+    def places(self, rules: RulesT) -> Sequence[Place]:
+        """Where each judged thing is written. SARIF points there."""
         return ()
 
 

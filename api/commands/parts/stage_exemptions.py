@@ -26,8 +26,8 @@ def check_stages(given: Given) -> None:
 def proposals(own: Context, given: Given, asked: Asked, day: date, workers: int) -> Iterator[Proposal]:
     """The exemptions for the manifests of each stage, tried in replays."""
     from api.given import walk
+    from pipeline.readiness.flow import propose_exemptions, run_stage
     from pipeline.readiness.rules import ReadinessRules
-    from pipeline.readiness.stage_flow import propose_exemptions, run_stage
     from pipeline.runs import RunKind
 
     from .window import check_window

@@ -32,7 +32,10 @@ class Group(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """`path` finds the figure in the model, `show` words it. Its query is `sql`, or a file of `pipeline/readiness/sql/`."""
+    """`path` finds the figure in the model, `show` words it. Its query is `sql`, or a file.
+
+    Such a file is in `pipeline/readiness/sql/` or `pipeline/runs/sql/`.
+    """
 
     group: Group
     label: str
@@ -58,7 +61,8 @@ class Figure:
 
 
 def _file(name: str) -> str:
-    return files("pipeline.readiness").joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
+    rooms = (files(room).joinpath("sql", f"{name}.sql") for room in ("pipeline.readiness", "pipeline.runs"))
+    return next(file for file in rooms if file.is_file()).read_text(encoding="utf-8")
 
 
 _UNIT = "count(DISTINCT (cluster, namespace, unit))"

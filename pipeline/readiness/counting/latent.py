@@ -36,8 +36,8 @@ from ...request import (
     UserInfo,
     worst,
 )
-from ...stages.validating.judges import Judge, Judgement, Judges
-from ...stages.validating.plan import ReplayPlan
+from ...runs.plan import RunPlan
+from ...stages.judging import Judge, Judgement, Judges
 from ..change import Fate
 from ..model import Latent, LatentViolation, TemplateProjection
 from ..sql import rows_of, statement
@@ -239,7 +239,7 @@ class Existing:
 
 
 def find_latent(
-    reader: LakeReader, judges: Judges, plan: ReplayPlan, moment: datetime, before: Mapping[str, Sequence[Judge]] | None = None
+    reader: LakeReader, judges: Judges, plan: RunPlan, moment: datetime, before: Mapping[str, Sequence[Judge]] | None = None
 ) -> dict[tuple[str, str | None], Latent]:
     """The untried objects and templates, for every (policy, binding) of a plan. Needs the tables of judge_units.
 

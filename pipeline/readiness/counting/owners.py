@@ -18,8 +18,7 @@ from ...history.reconstruct import NotReplayed
 from ...history.versions import LogVersions
 from ...history.writes import record
 from ...request import AdmissionRequest
-from ...stages.validating.judges import Judges
-from ...stages.validating.nearest import Differences
+from ...stages.judging import Judges
 from ..model import Owner
 from ..rules import ReadinessRules
 from ..sql import rows_of
@@ -147,10 +146,9 @@ def _differences(reader: LakeReader, rows: Sequence[Row], judges: Judges) -> dic
         judge = judges.judge_of(*key)
         if judge is None:
             continue
-        differences = Differences(judge)
         for example in examples[:DIFFERENCES_MAX]:
             if example in requests:
-                found[key, example] = differences.smallest(requests[example])
+                found[key, example] = judge.smallest_change(requests[example])
     return found
 
 

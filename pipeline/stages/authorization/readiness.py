@@ -15,7 +15,7 @@ from ...requests.authorizers import other_authorizers
 from ...requests.past import load_history
 from ...runs.window import Window
 from ..grouped import GroupedPlan
-from ..readiness import Agreed, Remedy, RemedyPart, StageReadiness, StageWords
+from ..readiness import Agreed, Place, Remedy, RemedyPart, StageReadiness, StageWords
 from .as_of import roles_as_of
 from .calibration import Decided, recorded_agreement
 from .lint import lint
@@ -69,9 +69,9 @@ class RoleReadiness(StageReadiness[Proposal, GroupedPlan[Proposal]]):
         """Rules that match nothing, and bindings without a subject."""
         return [str(finding) for finding in lint(replace(rules, is_only=replaces_all))]
 
-    def places(self, rules: Proposal) -> Sequence[tuple[str, str]]:
+    def places(self, rules: Proposal) -> Sequence[Place]:
         """All files are judged together; the first object stands for them."""
-        return [(self._name, place) for place in list(rules.sources.values())[:1]]
+        return [Place(self._name, place) for place in list(rules.sources.values())[:1]]
 
 
 def _part(policy: str, extra: ExtraRole) -> RemedyPart:

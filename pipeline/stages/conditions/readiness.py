@@ -13,7 +13,7 @@ from ...explaining.explanation import Told
 from ...policies.verdict import STAGE as POLICIES
 from ...tables import Table
 from ..grouped import GroupedPlan
-from ..readiness import StageReadiness, StageWords
+from ..readiness import Place, StageReadiness, StageWords
 from .chain import SIMULATED, Chain, Shape
 from .difference import changes
 from .explain_recorded import explain_recorded
@@ -57,6 +57,6 @@ class ConditionsReadiness(StageReadiness[Rules, GroupedPlan[Any]]):
         own, policies = verdicts.get(NAME), verdicts.get(POLICIES)
         return [matrix_table(matrix(reader, own, policies))] if own is not None and policies is not None else []
 
-    def places(self, rules: Rules) -> Sequence[tuple[str, str]]:
+    def places(self, rules: Rules) -> Sequence[Place]:
         """See StageReadiness."""
-        return [(each.name, each.source) for each in rules]
+        return [Place(each.name, each.source) for each in rules]

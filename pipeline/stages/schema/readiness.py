@@ -14,7 +14,7 @@ from queries import LakeReader
 from ...runs import RunStore
 from ...tables import Table
 from ..grouped import GroupedPlan
-from ..readiness import Agreed, Remedy, RemedyPart, StageReadiness, StageWords
+from ..readiness import Agreed, Place, Remedy, RemedyPart, StageReadiness, StageWords
 from .checking import read_definition
 from .relaxing import relaxed
 from .replay.definitions import Given, served_of
@@ -69,6 +69,6 @@ class SchemaReadiness(StageReadiness[Given, GroupedPlan[Given]]):
         """The version before takes the place of the definitions of the time."""
         return rules.over(before)
 
-    def places(self, rules: Given) -> Sequence[tuple[str, str]]:
+    def places(self, rules: Given) -> Sequence[Place]:
         """Where each definition is written."""
-        return [(read_definition(document).name, document.where()) for document in rules.definitions]
+        return [Place(read_definition(document).name, document.where()) for document in rules.definitions]

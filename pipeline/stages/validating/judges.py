@@ -3,45 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 
 from queries import LakeReader
 
 from ...authorization import RecordedRbac
-from ...cel.costs.costed import EXCEEDED
 from ...history.world import LogHistory
 from ...matching import Target
 from ...policies.compile import CompiledPolicy
 from ...policies.dispatch import CompiledSet, compile_set, evaluate_request
-from ...policies.evaluate import OUT_OF_BUDGET
 from ...policies.model import PolicySet
 from ...policies.verdict import Decision
 from ...request import AdmissionRequest, GroupVersionResource
 from ...requests.past import load_history
 from ...requests.worlds import Worlds
+from ..judging import Judgement
+from .nearest import Differences
 from .plan import ReplayPlan, mutating_among
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """The judgement of one (policy, binding) on a request: deny, unknown or admit; `text` is the message or the missing evidence.
-
-    `is_enforced`: the client would get the denial, because the actions hold Deny, the denial bypasses them, or the policy has no
-    binding. `is_excused`: the request is admitted only because an expression fails and failurePolicy is Ignore.
-    """
-
-    outcome: str
-    text: str = ""
-    evidence: str = "exact"
-    is_enforced: bool = False
-    is_excused: bool = False
-
-    @property
-    def is_over_cost(self) -> bool:
-        """Whether a CEL cost limit of the API server ended the evaluation. Such an evaluation takes about a second."""
-        return EXCEEDED in self.text or OUT_OF_BUDGET in self.text
 
 
 class Judges:
@@ -53,10 +32,15 @@ class Judges:
             raise ValueError("a replay of recorded policies has no one policy to ask")
         self._policies: PolicySet = plan.policies
         self._version = plan.kubernetes_version
-        self.history: LogHistory = load_history(reader, plan.policies.param_kinds, plan.window)
-        self._worlds = Worlds(self.history)
-        self._rbac = RecordedRbac(self.history, dict(plan.other_authorizers))
+        self._history = load_history(reader, plan.policies.param_kinds, plan.window)
+        self._worlds = Worlds(self._history)
+        self._rbac = RecordedRbac(self._history, dict(plan.other_authorizers))
         self._is_changed = _changed_first(plan.policies, plan.kubernetes_version)
+
+    @property
+    def history(self) -> LogHistory:
+        """See judging.Judges."""
+        return self._history
 
     @property
     def rbac(self) -> RecordedRbac:
@@ -85,7 +69,7 @@ def _changed_first(policies: PolicySet, version: tuple[int, int]) -> Callable[[T
 
 
 class Judge:
-    """One policy with one binding, or with none."""
+    """See judging.Judge: one policy with one binding, or with none."""
 
     def __init__(
         self, compiled: CompiledSet, worlds: Worlds, rbac: RecordedRbac, is_changed: Callable[[Target], bool] = lambda target: False
@@ -110,6 +94,14 @@ class Judge:
     def concerns(self, operation: str, resource: GroupVersionResource, is_namespaced: bool) -> bool:
         """Whether the policy's rules match such requests."""
         return bool(self._compiled.candidates(Target(operation, resource, "", is_namespaced)))
+
+    @cached_property
+    def _differences(self) -> Differences:
+        return Differences(self)
+
+    def smallest_change(self, request: AdmissionRequest) -> str:
+        """See judging.Judge."""
+        return self._differences.smallest(request)
 
     def judge(self, request: AdmissionRequest, moment: datetime | None = None) -> Judgement | None:
         """Judge a request in the world of `moment` (default: the request's own time); None if the policy does not match it."""

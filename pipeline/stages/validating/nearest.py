@@ -12,13 +12,18 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...cel import ast
+from ...cel.costs.costed import EXCEEDED
 from ...cel.readset import Reads
 from ...matching.label_text import is_label_value
+from ...policies.evaluate import OUT_OF_BUDGET
 from ...request import AdmissionRequest, Known, Operation
-from .judges import Judge, Judgement
+from ..judging import Judgement
+
+if TYPE_CHECKING:
+    from .judges import Judge
 
 # How many changes are tried of one request.
 _TRIALS_MAX = 200
@@ -107,7 +112,7 @@ class Differences:
             found = self._judge.judge(replace(request, object=Known(value, evidence.source, evidence.grade)))
             if _is_admitted(found):
                 return change.words(is_any=self._takes_anything(request, evidence, change))
-            costly += found is not None and found.is_over_cost
+            costly += found is not None and is_over_cost(found)
             if costly == _COSTLY_TRIALS_MAX:
                 return ""
         return self._of_request(request)
@@ -199,6 +204,11 @@ def _is_below(path: Path, place: tuple[str, ...]) -> bool:
 
 def _as_user(request: AdmissionRequest, name: str) -> AdmissionRequest:
     return replace(request, user=replace(request.user, username=name))
+
+
+def is_over_cost(found: Judgement) -> bool:
+    """Whether a CEL cost limit of the API server ended the evaluation. Such an evaluation takes about a second."""
+    return EXCEEDED in found.text or OUT_OF_BUDGET in found.text
 
 
 def _is_admitted(found: Judgement | None) -> bool:

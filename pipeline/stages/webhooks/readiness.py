@@ -20,7 +20,7 @@ from ...tables import Table
 from ..as_of import AsOf
 from ..grouped import GroupedPlan
 from ..over_time import OverTime
-from ..readiness import Agreed, Excluded, StageReadiness, StageWords
+from ..readiness import Agreed, Excluded, Place, StageReadiness, StageWords
 from .agreement import recorded_agreement
 from .as_of import configurations_before, manifests_as_of
 from .exempting import with_exemptions
@@ -117,6 +117,6 @@ class WebhookReadiness(StageReadiness[Any, GroupedPlan[Any]]):
         """See StageReadiness."""
         return configurations_before(reader, cluster, moment, rules, replaces_all)
 
-    def places(self, rules: Any) -> Sequence[tuple[str, str]]:
+    def places(self, rules: Any) -> Sequence[Place]:
         """Where each configuration is written."""
-        return [(each.name, each.source) for each in rules if each.source]
+        return [Place(each.name, each.source) for each in rules if each.source]

@@ -11,16 +11,18 @@ import pytest
 
 from pipeline.readiness import verdicts_of
 from pipeline.readiness.build import build_report
-from pipeline.readiness.counting.fidelity import recorded_agreement
+from pipeline.readiness.counting.fidelity import fidelity_of
 from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
+from pipeline.stages.validating.agreement import recorded_agreement
 from pipeline.stages.validating.compare import compare_with_log
 from pipeline.stages.validating.execute import run_replay
 from pipeline.stages.validating.load import load_policy_set
 from pipeline.stages.validating.planning import plan_replay
 from pipeline.stages.validating.recorded import plan_replay_from_log
 from queries import LakeReader, open_lake
+from tests.reporting import about_of
 from tests.sharing import STRETCHED_DELAY
 
 ROOT = Path(__file__).parents[3]
@@ -45,10 +47,10 @@ def bundled(stretched_lake: Path) -> Iterator[Bundled]:
     reader = open_lake(stretched_lake)
     bound = run_replay(plan_replay_from_log(reader, change_delay=STRETCHED_DELAY), stretched_lake)
     compare_with_log(reader, verdicts_of(stretched_lake, bound))
-    fidelity = recorded_agreement(reader.connection)
+    fidelity = fidelity_of(recorded_agreement(reader.connection))
     plan = plan_replay(reader, load_policy_set([ROOT / "api" / "demo" / "policies"]))
     summary = run_replay(plan, stretched_lake)
-    report = build_report(reader, stretched_lake, plan, summary, fidelity, ReadinessRules())
+    report = build_report(reader, stretched_lake, about_of(plan, summary), fidelity, ReadinessRules())
     yield Bundled(reader, verdicts_of(stretched_lake, summary), report)
     reader.close()
 

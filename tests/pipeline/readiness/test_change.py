@@ -18,7 +18,7 @@ from ingest.lake import Lake
 from ingest.sources.snapshot import ingest_snapshot
 from pipeline.policies.model import PolicySet
 from pipeline.readiness import verdicts_of
-from pipeline.readiness.against import PolicyBase
+from pipeline.readiness.against import Base
 from pipeline.readiness.build import build_report
 from pipeline.readiness.change import Fate
 from pipeline.readiness.exempting.manifests import to_yaml
@@ -32,6 +32,7 @@ from pipeline.stages.validating.load import parse_policy_set
 from pipeline.stages.validating.planning import plan_replay
 from queries import open_lake
 from tests.recording import START, Log, deployment, take_in
+from tests.reporting import about_of
 from tests.yaml_text import load_yaml
 
 CASES = load_yaml((Path(__file__).parents[2] / "cases" / "readiness" / "changes.yaml").read_text(encoding="utf-8"))
@@ -94,8 +95,10 @@ def compared(
         ran = run_replay(old, lake)
         plan = plan_replay(reader, policies_of(new))
         summary = run_replay(plan, lake)
-        found = PolicyBase(old, ran, verdicts_of(lake, ran), renamed or {})
-        return build_report(reader, lake, plan, summary, {}, RULES, base=found)
+        about = about_of(plan, summary)
+        kind = about.stage.readiness
+        found = Base(kind, old.policies, plan.policies, plan, old, ran, verdicts_of(lake, ran), renamed or {})
+        return build_report(reader, lake, about, {}, RULES, base=found)
     finally:
         reader.close()
 
@@ -179,7 +182,7 @@ def test_new_kept_and_gone_are_what_the_versions_enforce(lake: Path, pairs: list
 def test_figures_of_a_policy_are_the_same_with_and_without_a_version_before(lake: Path) -> None:
     reader = open_lake(lake, threads=1)
     plan = plan_replay(reader, policies_of(version({})))
-    (alone,) = build_report(reader, lake, plan, run_replay(plan, lake), {}, RULES).policies
+    (alone,) = build_report(reader, lake, about_of(plan, run_replay(plan, lake)), {}, RULES).policies
     reader.close()
     (entry,) = compared(lake, version({"limit": 7}), version({})).policies
     latent = replace(entry.latent, fates={})

@@ -23,6 +23,7 @@ from pipeline.stages.validating.execute import run_replay
 from pipeline.stages.validating.load import parse_policy_set
 from pipeline.stages.validating.planning import plan_replay
 from queries import open_lake
+from tests.reporting import about_of
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RULES = ReadinessRules(matched_units_min=5, days_min=1, weekdays_min=1)
@@ -81,7 +82,7 @@ def decided(folder: Path, denied: int, rules: ReadinessRules, every: int = 1) ->
     try:
         plan = plan_replay(reader, policies)
         summary = run_replay(plan, lake.path)
-        report = build_report(reader, lake.path, plan, summary, {}, rules)
+        report = build_report(reader, lake.path, about_of(plan, summary), {}, rules)
         return decide_report(reader, lake.path, plan, summary, report, Manifests.of(policies), date(2026, 6, 1))
     finally:
         reader.close()

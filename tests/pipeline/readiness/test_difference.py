@@ -25,7 +25,7 @@ from pipeline.request import (
 from pipeline.requests.worlds import Worlds
 from pipeline.stages.validating.judges import Judge, Judgement
 from pipeline.stages.validating.load import parse_policy_set
-from pipeline.stages.validating.nearest import Differences
+from pipeline.stages.validating.nearest import Differences, is_over_cost
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -184,6 +184,6 @@ def test_a_search_whose_trials_end_at_a_cost_limit_is_given_up_soon() -> None:
     request = request_of(pod(entries=[f"e-{number}" for number in range(600)]))
     judged = judge.judge(request)
     assert judged is not None
-    assert judged.is_over_cost
+    assert is_over_cost(judged)
     assert Differences(judge).smallest(request) == ""
     assert judge.judged < 5

@@ -19,6 +19,7 @@ from pipeline.runs.store import RunStore
 from pipeline.stages.registry import STAGES
 from queries import open_lake
 from tests.recording import START, Log, deployment, recorded, take_in
+from tests.reporting import about_of
 
 STAGES_CASES = Path(__file__).parents[2] / "cases" / "stages"
 
@@ -53,7 +54,7 @@ def test_dry_runs_do_not_count(lake: Path, tmp_path: Path) -> None:
     verdicts = RunStore(lake).run(summary.run_id).verdicts
     counted = reader.sql(f"SELECT count(DISTINCT audit_id) FROM read_parquet('{verdicts}')").fetchall()
     assert counted == [(5,)]  # every one has a verdict
-    report = build_report(reader, lake, plan, summary, None, ReadinessRules())
+    report = build_report(reader, lake, about_of(plan, summary), None, ReadinessRules())
     (policy,) = report.policies
     assert (policy.exposure.requests_matched, policy.denials.requests) == (3, 1)
     assert "2 dry runs do not count, though policies matched them" in report.caveats

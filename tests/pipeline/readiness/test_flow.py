@@ -11,14 +11,14 @@ from pipeline import load_policy_set, plan_replay, run_replay
 from pipeline.authorization import OtherAuthorizers
 from pipeline.cel.defects import DEFECT
 from pipeline.readiness.ask import readiness
-from pipeline.readiness.flow import Asked, Step, latent_defects, make_report
+from pipeline.readiness.flow import Step, Wanted, latent_defects, make_report
 from pipeline.readiness.model import Fidelity, Latent, LatentViolation
 from pipeline.readiness.rules import ReadinessRules
-from pipeline.runs import Defect, RunKind, RunSummary
+from pipeline.runs import Defect, RunKind
 from pipeline.stages.validating.load import parse_policy_set
-from pipeline.stages.validating.plan import ReplayPlan
 from queries import open_lake
 from tests.recording import START, Log, deployment, take_in
+from tests.reporting import Walking, run_of
 
 POLICY = {
     "apiVersion": "admissionregistration.k8s.io/v1",
@@ -60,20 +60,15 @@ def test_a_calibration_has_the_authorizers_that_the_report_is_asked_with(tmp_pat
     reader = open_lake(lake)
     plan = plan_replay(reader, policies)
     reader.close()
-    walked: list[tuple[RunKind, ReplayPlan]] = []
     steps: list[Step] = []
-
-    def walk(bound: ReplayPlan, kind: RunKind) -> RunSummary:
-        walked.append((kind, bound))
-        return run_replay(bound, lake, kind=kind)
-
-    asked = Asked(ReadinessRules(days_min=5), timedelta(0), OtherAuthorizers.ANY)
-    made = make_report(lake, plan, run_replay(plan, lake), asked, walk, steps.append)
-    ((kind, bound),) = walked
+    walking = Walking(lake)
+    wanted = Wanted(ReadinessRules(days_min=5), change_delay=timedelta(0))
+    made = make_report(lake, run_of(plan, run_replay(plan, lake), OtherAuthorizers.ANY), wanted, walking, steps.append)
+    ((kind, bound),) = walking.walked
     assert kind is RunKind.CALIBRATION
     assert bound.other_authorizers == (("lab", OtherAuthorizers.ANY),)
     assert bound.change_delay == timedelta(0)
-    assert steps == [Step.CALIBRATING, Step.REPORTING]
+    assert steps == [Step.CALIBRATING, Step.REPORTING, Step.EXEMPTING]
     assert made.report.rules.days_min == 5
     assert made.fidelity is not None
 
@@ -85,15 +80,16 @@ def test_a_later_report_reads_the_first_comparison(tmp_path: Path) -> None:
     reader.close()
 
     def fidelity() -> dict[str, Fidelity] | None:
-        asked = Asked(change_delay=timedelta(0))
-        return make_report(lake, plan, run_replay(plan, lake), asked, lambda bound, kind: run_replay(bound, lake)).fidelity
+        wanted = Wanted(remedies=False, change_delay=timedelta(0))
+        return make_report(lake, run_of(plan, run_replay(plan, lake)), wanted, Walking(lake)).fidelity
 
     first = fidelity()
     assert first
     (kept,) = (lake / "runs").glob("*/agreement-*.json")
     content = kept.read_bytes()
     # A later report reads what an earlier one kept, and makes a damaged file again.
-    kept.write_bytes(content.replace(b'"unknown":2', b'"unknown":3'))
+    *_, (*place, unknown) = json.loads(content)
+    kept.write_bytes(json.dumps([[*place, unknown + 1]]).encode())
     assert fidelity() != first
     kept.write_bytes(content[:20])
     assert fidelity() == first
@@ -116,8 +112,8 @@ def test_defects_over_what_was_not_tried_are_told(tmp_path: Path) -> None:
     plan = plan_replay(reader, parse_policy_set([("policies", json.dumps({k: v for k, v in POLICY.items() if k != "plural"}))]))
     reader.close()
     told: list[Defect] = []
-    asked = Asked(change_delay=None, note=told.extend)
-    report = make_report(lake, plan, run_replay(plan, lake), asked, lambda plan, kind: run_replay(plan, lake)).report
+    wanted = Wanted(compares=False, remedies=False, note=told.extend)
+    report = make_report(lake, run_of(plan, run_replay(plan, lake)), wanted, Walking(lake)).report
     assert told == []
     why = f"{DEFECT}: ValueError: x"
     object_ = LatentViolation("shop", "deployments.apps", "web", "", "", "unknown", why, "", START, "insufficient")

@@ -16,6 +16,7 @@ from pipeline.stages.validating.load import parse_policy_set
 from pipeline.stages.validating.planning import plan_replay
 from queries import open_lake
 from tests.recording import Log, deployment, take_in
+from tests.reporting import about_of
 from tests.yaml_text import load_yaml
 
 CASES: dict[str, Any] = load_yaml((Path(__file__).parents[2] / "cases" / "readiness" / "gaps.yaml").read_text())
@@ -59,7 +60,7 @@ def test_a_report_says_why_nothing_was_judged(case: dict[str, Any], lakes: dict[
     reader = open_lake(lake)
     plan = plan_replay(reader, parse_policy_set([("p.yaml", _policies(case))]))
     summary = run_replay(plan, lake)
-    (entry,) = build_report(reader, lake, plan, summary, {}, ReadinessRules()).policies
+    (entry,) = build_report(reader, lake, about_of(plan, summary), {}, ReadinessRules()).policies
     reader.close()
     said = "\n".join(entry.reasons)
     for text in case.get("says", ()):

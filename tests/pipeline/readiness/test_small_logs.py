@@ -23,6 +23,7 @@ from pipeline.stages.validating.load import parse_policy_set
 from pipeline.stages.validating.planning import plan_replay
 from queries import open_lake
 from tests.recording import START, Log, deployment, take_in
+from tests.reporting import about_of
 
 RULES = ReadinessRules()
 OWNED = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "uid-web", "controller": True}
@@ -77,7 +78,7 @@ def assess(tmp_path: Path) -> Assess:
         reader = open_lake(lake.path)
         window = Window(START + timedelta(hours=since)) if since is not None else Window()
         plan = plan_replay(reader, parse_policy_set([("policy.yaml", text)]), window)
-        report = build_report(reader, lake.path, plan, run_replay(plan, lake.path), {}, rules)
+        report = build_report(reader, lake.path, about_of(plan, run_replay(plan, lake.path)), {}, rules)
         reader.close()
         (entry,) = report.policies
         return entry
