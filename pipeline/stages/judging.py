@@ -1,4 +1,4 @@
-"""What judges requests that nobody sent: objects that a window did not try, and recorded requests with a change."""
+"""What judges requests that were not sent: objects that a window did not try, and recorded requests with a change."""
 
 from __future__ import annotations
 

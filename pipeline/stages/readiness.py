@@ -185,7 +185,7 @@ class StageReadiness(Generic[RulesT, PlanT]):
         return None
 
     def judges(self, reader: LakeReader, plan: PlanT) -> Judges | None:
-        """What judges requests that nobody sent by the rules of a plan; None if the stage needs recorded requests."""
+        """What judges requests that were not sent by the rules of a plan; None if the stage needs recorded requests."""
         return None
 
     def stored_plan(self, document: Mapping[str, Any], rules: RulesT | None) -> PlanT | None:
