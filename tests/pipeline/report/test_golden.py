@@ -27,6 +27,7 @@ from pipeline.readiness.sql import rows_of
 from pipeline.report.data import document, plain
 from pipeline.report.html import to_html
 from pipeline.report.markdown import to_markdown
+from pipeline.stages.validating.agreement import recorded_agreement
 from pipeline.stages.validating.compare import compare_with_log
 from pipeline.stages.validating.recorded import plan_replay_from_log
 from queries import LakeReader, open_lake
@@ -93,7 +94,7 @@ def test_the_query_beside_each_figure_gives_the_figure(made: Made) -> None:
 def test_figures_that_name_a_file_are_what_the_file_gives(made: Made) -> None:
     assert {figure.file for figure in FIGURES if not figure.sql} == {"releases", "halves", "agreement", "over_cost"}
     releases, halves, over_cost = (by_policy(made, file) for file in ("releases", "halves", "over_cost"))
-    compared = rows_of(made.reader.connection, "agreement")
+    compared = [each._asdict() for each in recorded_agreement(made.reader.connection)]
     for entry in made.report.policies:
         (steps,), (half,) = releases[entry.policy, entry.binding], halves[entry.policy, entry.binding]
         assert (entry.exposure.releases, entry.exposure.release_cycles) == (steps["releases"], steps["release_cycles"])
