@@ -74,7 +74,7 @@ def _knows(node: ast.AST, own: frozenset[str], parents: dict[ast.AST, ast.AST]) 
 
 
 def _decides(node: ast.Constant, parents: dict[ast.AST, ast.AST]) -> bool:
-    """Whether a text is a stage's name in a comparison, a case or a key. A word of the field counts beside `stage` alone."""
+    """Whether code compares with a stage's name, or looks it up. Of words that the field has too, it must also say `stage`."""
     if node.value not in CLEAR | SHARED:
         return False
     parent = parents.get(node)

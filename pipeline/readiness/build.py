@@ -90,14 +90,12 @@ def build_report(
     kind, verdicts = about.stage.readiness, RunStore(lake).run(about.summary.run_id).verdicts
     extent = extent_of(reader)
     if base is not None:
+        # A version before may refuse what the cluster refused, or allow it: whole outcomes are compared.
         keep_before(reader.connection, base, rules, kind.counted)
-        if kind.has_flips:
-            # A version before may refuse what the cluster refused, or allow it: whole outcomes are compared.
-            judge_units(reader.connection, str(verdicts), rules, kind.counted)
-            keep_changes(reader.connection, base.new_plan)
-    judge_units(reader.connection, str(verdicts), rules, kind.counted, is_change=True)
-    if base is not None and not kind.has_flips:
+        judge_units(reader.connection, str(verdicts), rules, kind.counted)
         keep_changes(reader.connection, base.new_plan)
+    if base is None or kind.has_flips:
+        judge_units(reader.connection, str(verdicts), rules, kind.counted, is_change=True)
     judged = _judged(reader, about, verdicts, fidelity, rules, tried, base, extent)
     report = _whole_report(reader, lake, about, rules, judged, extent, is_change=base is not None)
     return replace(report, over_time=tuple(kind.over_time(reader, verdicts, about.window, about.given)))

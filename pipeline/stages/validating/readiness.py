@@ -82,7 +82,7 @@ class PolicyReadiness(StageReadiness[PolicySet, ReplayPlan]):
 
     def is_same(self, rules: PolicySet, before: PolicySet, name: str) -> bool:
         """See StageReadiness: with their bindings, and with the objects that were given with them."""
-        given, given_before = ([each.object for each in version.objects] for version in (rules, before))
+        given, given_before = ([each.object for each in version.without_secrets().objects] for version in (rules, before))
         return given == given_before and _of_policy(before, name) == _of_policy(rules, name)
 
     def alike(self, rules: PolicySet, before: PolicySet, name: str, taken: Collection[str]) -> str:
@@ -117,10 +117,10 @@ class PolicyReadiness(StageReadiness[PolicySet, ReplayPlan]):
         return policies_met(reader, rules, asked)
 
 
-def _of_policy(policies: PolicySet, name: str) -> list[Object]:
-    """A policy and its bindings, as objects."""
+def _of_policy(policies: PolicySet, name: str) -> tuple[list[Object], dict[str, Object]]:
+    """A policy and its bindings by name, as objects. The order of bindings says nothing."""
     own = [policy_to_object(policy) for policy in policies.policies if policy.name == name]
-    return own + [binding_to_object(binding) for binding in policies.bindings if binding.policy_name == name]
+    return own, {binding.name: binding_to_object(binding) for binding in policies.bindings if binding.policy_name == name}
 
 
 def _rules_text(policy: Policy) -> str:

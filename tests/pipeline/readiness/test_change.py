@@ -131,6 +131,17 @@ def test_what_a_change_does(lake: Path, case: dict[str, Any]) -> None:
         assert any(case["says"] in reason for entry in report.policies for reason in entry.reasons)
 
 
+def test_bindings_in_another_order_and_other_secrets_are_the_same_version(lake: Path) -> None:
+    policy, *bindings = version({"bindings": [{"name": "shop", "actions": ["Deny"]}, {"name": "pay", "actions": ["Audit"]}]})
+
+    def with_secret(password: str, *objects: dict[str, Any]) -> list[dict[str, Any]]:
+        return [*objects, {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"p": password}}]
+
+    before, after = with_secret("a", policy, *bindings), with_secret("b", policy, *reversed(bindings))
+    changes = [entry.change for entry in compared(lake, before, after).policies]
+    assert [change.is_same for change in changes if change is not None] == [True, True]
+
+
 VERSION = st.fixed_dictionaries(
     {
         "actions": st.sampled_from([["Audit"], ["Warn"], ["Warn", "Audit"], ["Deny"], ["Deny", "Audit"]]),
