@@ -15,13 +15,13 @@ import msgspec
 from pipeline.manifests.files import manifests_of
 from pipeline.manifests.writing import to_yaml
 from pipeline.policies.model import PolicySet
-from pipeline.readiness.exempting.manifests import Manifests
 from pipeline.readiness.flow import Made
 from pipeline.request import Object
 from pipeline.runs import RunStore, StoredRun
 from pipeline.stages.assign import kind_of
 from pipeline.stages.stage import Stage
 from pipeline.stages.validating.load import parse_policy_set
+from pipeline.stages.validating.written import read_of
 
 _POLICIES, _MADE, _COSTS, _MANIFESTS, _CLUSTER = "policies.yaml", "report.json", "costs.json", "manifests.yaml", "cluster"
 _LABEL = "label.json"
@@ -31,7 +31,7 @@ _NAME_MAX = 80
 def keep_policies(lake: Path, run_id: str, policies: PolicySet | None) -> None:
     """Keep the policies of a run, unless they came from the log."""
     if policies is not None:
-        RunStore(lake).run(run_id).keep(_POLICIES, Manifests.of(policies).to_yaml().encode())
+        RunStore(lake).run(run_id).keep(_POLICIES, to_yaml(read_of(policies)).encode())
 
 
 def kept_policies(lake: Path, run_id: str) -> PolicySet | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
@@ -12,7 +12,7 @@ from ingest.errors import InputError
 from pipeline.manifests.files import manifests_of
 from pipeline.policies.model import PolicySet
 from pipeline.policies.refusing import refuse_errors
-from pipeline.readiness.flow import StageWalk
+from pipeline.readiness.run import StageWalk
 from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
 from pipeline.runs.executors import Executor
 from pipeline.runs.plan import RunPlan
@@ -25,6 +25,8 @@ from .beside_runs import keep_manifests, keep_policies
 from .context import Context
 
 Texts = Sequence[tuple[str, str]]
+# A stage, and its rules.
+Judged: TypeAlias = tuple[Stage[Any, Any], Any]
 _MISTAKES_SHOWN = 10
 
 
@@ -37,7 +39,7 @@ class Given:
     """
 
     texts: Texts
-    stages: tuple[tuple[Stage[Any, Any], Any], ...]
+    stages: tuple[Judged, ...]
     has_policies: bool
     left: str
     notes: tuple[str, ...] = ()
@@ -47,7 +49,7 @@ class Given:
         """Whether policies are asked about; also where no stage reads anything, so that the mistake is named."""
         return self.has_policies or not self.stages
 
-    def with_policies(self, policies: PolicySet | None) -> list[tuple[Stage[Any, Any], Any]]:
+    def with_policies(self, policies: PolicySet | None) -> list[Judged]:
         """The rules of every stage, where the policies were read apart."""
         return [*([(VALIDATING, policies)] if policies is not None else ()), *self.stages]
 
@@ -74,7 +76,7 @@ def given_of(texts: Texts, version: tuple[int, int] | None = None) -> Given:
     return Given(texts, others, len(others) < len(assigned.rules), assigned.words_of_left, notes)
 
 
-def chain_of(texts: Texts, version: tuple[int, int]) -> tuple[Stage[Any, Any], Any]:
+def chain_of(texts: Texts, version: tuple[int, int]) -> Judged:
     """What judges by all stages of admission together, and their rules in manifests.
 
     Raises InputError without any, and for expressions that an API server of this minor version rejects.
@@ -127,6 +129,8 @@ def walk(own: Context, texts: Texts, workers: int, executor: Executor | None = N
             summary = stage.run(plan, own.lake, workers, step, kind, executor)
             if kind is not RunKind.TRIAL:
                 use_until_end(stored)
+        if kind is RunKind.TRIAL:
+            return summary
         own.note_defects(summary.defects)
         if isinstance(plan, ReplayPlan):
             keep_policies(own.lake, summary.run_id, plan.policies)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,14 +20,14 @@ from . import replay
 from .parts import options
 
 if TYPE_CHECKING:
+    from api.given import Judged, Texts
     from api.printing.output import Table
     from pipeline.policies.model import PolicySet
     from pipeline.readiness.exempting.exclusions import Exclusion
-    from pipeline.readiness.exempting.manifests import Manifests
     from pipeline.readiness.exempting.proposal import Proposal
     from pipeline.readiness.exempting.review import Finding, Overdue
     from pipeline.request import Object
-    from pipeline.runs.window import Window
+    from pipeline.stages.stage import Asked, Stage
 
 
 _DAYS = re.compile(r"(\d+)d\Z")
@@ -75,54 +75,55 @@ def command(
 ) -> int:
     """Find the fewest and narrowest exemptions that leave no denial, try them in a replay, and print them."""
     from api import asked_values
-    from api.given import given_of
-    from pipeline.readiness.exempting.proposal import propose
-    from pipeline.readiness.sql import dry_runs_kept
+    from api.given import given_of, warn_of
     from pipeline.runs.window import Window
     from pipeline.stages.stage import Asked
-    from queries import open_lake
 
-    from .parts.stage_exemptions import check_stages, proposals
     from .parts.window import check_window
-    from .policies import STDIN, chosen_policies, read_texts
+    from .policies import checked_policies, read_texts
 
     own: Context = context.obj
     window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)
     check_window(own, window)
     day = parse_expiry(expires, datetime.now(UTC).date())
-    stages = given_of(read_texts(policies), version) if policies and STDIN not in policies else None
-    if stages is not None and not stages.judges_policies:
-        if check:
-            raise InputError("--check-exemptions reviews exemptions of policies", "leave it out to find exemptions of these")
-        check_stages(stages)
-        asked = Asked(window, version, other_authorizers)
-        found = list(proposals(own, stages, asked, day, replay.workers_or_default(own, workers)))
-        for each in found:
-            _print(each, output, limit)
-        return int(exit_code and not all(each.denies_nothing and each.fits_later for each in found))
-    given = chosen_policies(own, policies, None, None, version)
-    manifests = manifests_of(given, policies)
+    given = given_of(read_texts(policies), version)
+    warn_of(own, given)
+    asked = Asked(window, version, other_authorizers)
+    read = checked_policies(own, given.texts, version) if given.judges_policies else None
     if check:
-        return check_present(own, manifests, window, version, workers, output.value, exit_code)
-    plan = replay.plan_of(own, given, window, version, other_authorizers, workers)
-    summary = replay.run(own, plan, workers)
-    note = own.note_defects
-    with closing(open_lake(own.lake, files=plan.files)) as reader, dry_runs_kept(reader.connection):
+        return check_present(own, read, asked, workers, output.value, exit_code)
+    found = list(_proposals(own, given.texts, given.with_policies(read), asked, day, replay.workers_or_default(own, workers)))
+    for each in found:
+        _print(each, output, limit)
+    return int(exit_code and not all(each.denies_nothing and each.fits_later for each in found))
+
+
+def _proposals(own: Context, texts: Texts, stages: Sequence[Judged], asked: Asked, day: date, workers: int) -> Iterator[Proposal]:
+    """The exemptions for the manifests of each stage that knows any, tried in replays. Raises InputError where no stage does."""
+    from api.given import walk
+    from pipeline.readiness.flow import propose_exemptions
+    from pipeline.readiness.rules import ReadinessRules
+    from pipeline.readiness.run import run_stage
+    from pipeline.runs import RunKind
+    from pipeline.runs.processes import start_processes
+
+    exempting = [(stage, rules) for stage, rules in stages if _knows_exemptions(stage, rules)]
+    if not exempting:
+        things = ", ".join(stage.readiness.words.things for stage, _ in stages)
+        raise InputError(f"{things} have no exemptions", "`hindcast readiness` says what would keep everybody working")
+    start_processes(own.lake, workers)
+    walked = walk(own, texts, workers)
+    for stage, rules in exempting:
+        run = run_stage(own.lake, stage, rules, asked, walked, RunKind.REPLAY)
         own.say("replaying with the exemptions, and what each one of them exempts")
-        proposal = propose(reader, own.lake, plan, summary, manifests, day, replay.workers_or_default(own, workers), note=note)
-    _print(proposal, output, limit)
-    own.tell_window(plan.words_of_window)
-    return 1 if exit_code and not (proposal.denies_nothing and proposal.fits_later) else 0
+        yield propose_exemptions(own.lake, run, ReadinessRules(), walked, day, own.note_defects)
+        files = run.plan.files
+        own.tell_window(run.plan.window.words(files.newest_us if files else None))
 
 
-def manifests_of(policies: PolicySet, paths: list[Path] | None) -> Manifests:
-    """The manifests of policies that were read from `paths`, unchanged; standard input cannot be read again."""
-    from pipeline.readiness.exempting.manifests import Manifests
-    from pipeline.stages.validating.load import load_objects
-
-    from .policies import STDIN
-
-    return Manifests.of(policies, load_objects([path for path in paths or () if path != STDIN]))
+def _knows_exemptions(stage: Stage[Any, Any], rules: Any) -> bool:
+    hooks = stage.readiness.exemptions
+    return hooks is not None and bool(hooks.written(rules))
 
 
 def parse_expiry(text: str, today: date) -> date:
@@ -265,30 +266,26 @@ def left_table(proposal: Proposal) -> Table:
     return Table("left", columns, rows, "The replay with these exemptions", tuple(notes))
 
 
-def check_present(
-    own: Context,
-    manifests: Manifests,
-    window: Window,
-    version: tuple[int, int],
-    workers: int | None,
-    output: str,
-    exit_code: bool,
-) -> int:
-    """Print which existing exemptions should be removed; returns 1 if there is one and `exit_code` is set. Raises InputError for
-    a format."""
+def check_present(own: Context, policies: PolicySet | None, asked: Asked, workers: int | None, output: str, exit_code: bool) -> int:
+    """Print which existing exemptions should be removed; returns 1 if there is one and `exit_code` is set.
+
+    Raises InputError without policies, and for a format.
+    """
     from api.printing.output import Format, render
+    from pipeline.readiness.exempting.manifests import Manifests
     from pipeline.readiness.exempting.review import Need, overdue, review
+    from pipeline.stages.registry import VALIDATING
     from queries import open_lake
 
+    if policies is None:
+        raise InputError("--check-exemptions reviews exemptions of policies", "leave it out to find exemptions of these")
     if output not in {form.value for form in Format}:
         raise InputError(f"--check-exemptions has no output {output}", f"use one of {', '.join(Format)}")
-    reader = open_lake(own.lake)
-    try:
+    manifests = Manifests.of(VALIDATING.readiness.exemptions.written(policies), VALIDATING.kinds)
+    with closing(open_lake(own.lake)) as reader:
         own.say("replaying without each exemption")
-        note = own.note_defects
-        findings = review(reader, own.lake, manifests, window, version, replay.workers_or_default(own, workers), note)
-    finally:
-        reader.close()
+        count = replay.workers_or_default(own, workers)
+        findings = review(reader, own.lake, VALIDATING, manifests, asked, count, own.note_defects)
     late = overdue(manifests, datetime.now(UTC).date())
     render([finding_table(findings), *([overdue_table(late)] if late else [])], Format(output))
     should_go = late or any(item.need in (Need.NOT_NEEDED, Need.TOO_WIDE) for item in findings)

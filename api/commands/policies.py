@@ -80,7 +80,7 @@ def _joined(given: PolicySet, recorded: PolicySet) -> PolicySet:
     named, bound = {policy.name for policy in given.policies}, {binding.policy_name for binding in given.bindings}
     policies = tuple(policy for policy in recorded.policies if policy.name in bound - named)
     bindings = tuple(binding for binding in recorded.bindings if binding.policy_name in named - bound)
-    return PolicySet(given.policies + policies, given.bindings + bindings, given.objects)
+    return PolicySet(given.policies + policies, given.bindings + bindings, given.objects, written=given.written)
 
 
 def _recorded(own: Context, moment: str, cluster: str | None) -> PolicySet:
@@ -236,4 +236,5 @@ def only(policies: PolicySet, names: set[str]) -> PolicySet:
     from pipeline.policies.model import PolicySet
 
     kept = tuple(policy for policy in policies.policies if policy.name in names)
-    return PolicySet(kept, tuple(binding for binding in policies.bindings if binding.policy_name in names), policies.objects)
+    bindings = tuple(binding for binding in policies.bindings if binding.policy_name in names)
+    return PolicySet(kept, bindings, policies.objects, written=policies.written)

@@ -67,23 +67,22 @@ def command(
     from pipeline.runs.window import Window
     from pipeline.stages.stage import Asked as StageAsked
 
-    from .exemptions import check_present, manifests_of, parse_expiry
+    from .exemptions import check_present, parse_expiry
     from .parts.clusters import cluster_files
     from .parts.made_reports import make_reports, write_extra
     from .parts.window import check_window
     from .policies import checked_policies, chosen_policies, read_texts
 
     own: Context = context.obj
+    version, window = asked_values.parse_version(kubernetes_version), Window(*asked_values.parse_window(since, until))
     if check_exemptions:
-        version, window = asked_values.parse_version(kubernetes_version), Window(*asked_values.parse_window(since, until))
-        manifests = manifests_of(chosen_policies(own, policies, None, None, version), policies)
-        return check_present(own, manifests, window, version, workers, output.value, exit_code)
+        present = chosen_policies(own, policies, None, None, version)
+        return check_present(own, present, StageAsked(window, version), workers, output.value, exit_code)
     reports.check_outputs(report_file, export)
     chosen = ReadinessRules.load(rules) if rules else ReadinessRules()
-    given = given_of(read_texts(policies), asked_values.parse_version(kubernetes_version))
+    given = given_of(read_texts(policies), version)
     warn_of(own, given)
-    window, files = Window(*asked_values.parse_window(since, until)), cluster_files(own, cluster)
-    version = asked_values.parse_version(kubernetes_version)
+    files = cluster_files(own, cluster)
     check_window(own, window)
     read = checked_policies(own, given.texts, version) if given.judges_policies else None
     asked = StageAsked(window, version, other_authorizers, only_given)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,10 +20,10 @@ from .parts import options
 if TYPE_CHECKING:
     from api.printing.output import Table
     from pipeline.readiness.exempting.manifests import Manifests
+    from pipeline.readiness.run import StageRun, StageWalk
     from pipeline.readiness.waves import Rollout, Wave
     from pipeline.request import Object
-    from pipeline.runs.window import Window
-    from pipeline.stages.validating.plan import ReplayPlan
+    from queries import LakeReader
 
 _NOTHING = "no policy of these matched a recorded request without denying already, so there is no wave to begin with"
 
@@ -46,71 +45,59 @@ def command(
 ) -> int:
     """Plan the way to Deny in waves of namespaces, prove the first wave in a replay, and print what the others wait for."""
     from api import asked_values
+    from api.given import walk
     from pipeline.readiness.assess import judge_units
+    from pipeline.readiness.exempting.manifests import Manifests
     from pipeline.readiness.rules import ReadinessRules
+    from pipeline.readiness.run import run_stage
     from pipeline.readiness.sql import dry_runs_kept
     from pipeline.readiness.waves import plan_waves
-    from pipeline.runs import RunStore
+    from pipeline.runs import RunKind
+    from pipeline.runs.processes import start_processes
     from pipeline.runs.window import Window
+    from pipeline.stages.registry import VALIDATING
+    from pipeline.stages.stage import Asked
     from queries import open_lake
 
-    from .exemptions import manifests_of
     from .parts.window import check_window
-    from .policies import chosen_policies
+    from .policies import checked_policies, read_texts
 
     own: Context = context.obj
     window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)
     check_window(own, window)
     chosen = ReadinessRules.load(rules) if rules else ReadinessRules()
-    given = chosen_policies(own, policies, None, None, version)
-    manifests = manifests_of(given, policies)
-    plan = replay.plan_of(own, given, window, version, other_authorizers, workers)
-    summary = replay.run(own, plan, workers)
-    with closing(open_lake(own.lake, files=plan.files)) as reader, dry_runs_kept(reader.connection):
-        judge_units(reader.connection, str(RunStore(own.lake).run(summary.run_id).verdicts), chosen)
-        found = plan_waves(reader.connection, chosen, manifests)
-    asked = partial(replay.plan_of, own, version=version, other_authorizers=other_authorizers, workers=workers)
-    proofs = [_proved(own, each, manifests, asked, window, workers) for each in found]
+    texts, count = read_texts(policies), replay.workers_or_default(own, workers)
+    given = checked_policies(own, texts, version)
+    manifests = Manifests.of(VALIDATING.readiness.exemptions.written(given), VALIDATING.kinds)
+    start_processes(own.lake, count)
+    walked = walk(own, texts, count)
+    run = run_stage(own.lake, VALIDATING, given, Asked(window, version, other_authorizers), walked, RunKind.REPLAY)
+    with closing(open_lake(own.lake, files=run.plan.files)) as reader, dry_runs_kept(reader.connection):
+        judge_units(reader.connection, str(run.verdicts(own.lake)), chosen)
+        found = plan_waves(reader.connection, chosen, manifests, VALIDATING.readiness)
+        proofs = [_proved(own, reader, run, each, manifests, walked) for each in found]
     _print(found, proofs, Format(output), limit)
     if write is not None:
         _write(found, write, own)
-    own.tell_window(plan.words_of_window)
+    files = run.plan.files
+    own.tell_window(window.words(files.newest_us if files else None))
     return 0
 
 
-def _proved(
-    own: Context,
-    found: Rollout,
-    manifests: Manifests,
-    planned: Callable[..., ReplayPlan],
-    window: Window,
-    workers: int | None,
-) -> int | None:
+def _proved(own: Context, reader: LakeReader, run: StageRun, found: Rollout, manifests: Manifests, walked: StageWalk) -> int | None:
     """How many requests of the later half the manifests of wave 1 would deny; None without such a wave."""
-    from pipeline.readiness.flow import trial
+    from pipeline.readiness.run import trial
     from pipeline.readiness.waves import CLEAN
-    from pipeline.stages.registry import DEFAULT
-    from queries import open_lake
 
     if found.waves[0].why != CLEAN:
         return None
-    policies = _alone(manifests, found, dict(found.waves[0].binding)).policy_set()
-    plan = planned(policies=policies, window=replace(window, since=found.tried.since))
+    asked = replace(run.asked, window=replace(run.asked.window, since=found.tried.since))
+    rules = run.stage.read(manifests.alone(found.policy, dict(found.waves[0].binding)).documents())
     denied = "SELECT count(DISTINCT (cluster, audit_id, ts)) FROM read_parquet(?) ANTI JOIN dry_runs USING (cluster, audit_id, ts)"
-    tried = trial(own.lake, DEFAULT, plan, lambda stage, own_plan, kind: replay.run(own, plan, workers, kind))
-    with tried as verdicts, closing(open_lake(own.lake, files=plan.files)) as reader:
+    with trial(own.lake, run.stage, run.stage.plan(reader, rules, asked), walked, own.note_defects) as verdicts:
         ((requests,),) = reader.connection.execute(f"{denied} WHERE effect = 'deny'", [str(verdicts)]).fetchall()
     count: int = requests
     return count
-
-
-def _alone(manifests: Manifests, found: Rollout, binding: Object) -> Manifests:
-    """The policy with one binding, and all objects that were given with it."""
-    from pipeline.readiness.exempting.manifests import Manifests, key_of
-    from pipeline.stages.validating.decode import POLICY
-
-    key = (POLICY, found.policy)
-    return Manifests({key: manifests.objects[key], key_of(binding): binding}, manifests.others)
 
 
 def _print(found: list[Rollout], proofs: list[int | None], output: Format, limit: int | None) -> None:

@@ -101,17 +101,18 @@ def _watched(own: Context, texts: Texts, version: tuple[int, int], replaces_all:
     from api.given import given_of, of_stage, say_mistakes, warn_of
     from pipeline.manifests.writing import to_yaml
     from pipeline.readiness.watching import watched_digest
+    from pipeline.stages.validating.written import read_of
 
     from .policies import checked_policies
 
     given = given_of(texts, version)
     warn_of(own, given)
     policies = checked_policies(own, texts, version) if given.judges_policies else None
-    others = ""
+    watched = to_yaml(read_of(policies)) if policies is not None else ""
     for stage, rules in given.stages:
         say_mistakes(own, stage, rules, replaces_all)
-        others += f"{stage.name} {replaces_all} {to_yaml(of_stage(texts, stage))}"
-    return given.with_policies(policies), watched_digest(policies, version, others)
+        watched += f"{stage.name} {replaces_all} {to_yaml(of_stage(texts, stage))}"
+    return given.with_policies(policies), watched_digest(watched, version)
 
 
 def _agreement(

@@ -18,11 +18,12 @@ from pipeline.cel.minors import DEFAULT
 from pipeline.explaining.redaction import Redaction
 from pipeline.manifests.files import manifests_of
 from pipeline.readiness.change import Change
-from pipeline.readiness.explaining.counterexamples import Found, find_counterexamples, find_requests
-from pipeline.readiness.flow import StageRun, StageWalk, Wanted, make_report, run_stage
+from pipeline.readiness.explaining.counterexamples import Found, find_counterexamples
+from pipeline.readiness.flow import Wanted, make_report
 from pipeline.readiness.model import COUNTEREXAMPLES_MAX, PolicyReadiness
 from pipeline.readiness.report import Report, with_caveats
 from pipeline.readiness.rules import ReadinessRules
+from pipeline.readiness.run import StageRun, StageWalk, run_stage
 from pipeline.readiness.together import joined_over
 from pipeline.runs import RunKind
 from pipeline.runs.processes import start_processes
@@ -31,7 +32,6 @@ from pipeline.stages.assign import kind_of
 from pipeline.stages.registry import STAGES
 from pipeline.stages.stage import Asked as StageAsked
 from pipeline.stages.stage import Stage
-from pipeline.stages.validating.plan import ReplayPlan
 from queries import LakeReader
 
 from ..commands.parts.window import check_window
@@ -183,9 +183,7 @@ class _Gate:
             question.calibrate,
             question.review_by is not None,
             question.review_by,
-            [each.value for each in manifests_of(question.policies)],
-            self.workers,
-            own.note_defects,
+            note=own.note_defects,
         )
         renamed = dict(pair.split("=", 1) for pair in question.renamed)
         made = make_report(
@@ -203,12 +201,12 @@ class _Gate:
 
     def _found(self, reader: LakeReader, report: Report, run: StageRun, redaction: Redaction) -> Found:
         """The counterexamples of the report: of policies with the fields that their expressions read."""
-        plan, most = run.plan, self.question.counterexamples_max
+        if not report.policies:
+            return {}
         is_change = any(entry.change is not None for entry in report.policies)
-        verdicts = run.verdicts(self.own.lake)
-        if isinstance(plan, ReplayPlan) and plan.policies is not None:
-            return find_counterexamples(reader, verdicts, plan.policies, plan.kubernetes_version, redaction, most, is_change)
-        return find_requests(reader, verdicts, redaction, most, is_change) if report.policies else {}
+        reads = run.stage.readiness.expression_reads(run.rules, run.plan.kubernetes_version)
+        most = self.question.counterexamples_max
+        return find_counterexamples(reader, run.verdicts(self.own.lake), reads, redaction, most, is_change)
 
 
 def _check_renamed(pairs: tuple[str, ...], given: Given, before: Given | None) -> None:

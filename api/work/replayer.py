@@ -24,10 +24,10 @@ import msgspec
 from ingest.errors import HindcastError
 from ingest.holds import hold_files
 from ingest.owning import telling_waits
-from pipeline.manifests.files import manifests_of
 from pipeline.policies.model import PolicySet
-from pipeline.readiness.flow import Wanted, make_report, run_stage
+from pipeline.readiness.flow import Wanted, make_report
 from pipeline.readiness.rules import ReadinessRules
+from pipeline.readiness.run import run_stage
 from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
 from pipeline.runs.lifetime import end_with_pipe
 from pipeline.runs.plan import RunPlan
@@ -162,8 +162,7 @@ def _replay_stage(lake: Path, stage: Stage[Any, Any], rules: Any, texts: Texts, 
     with RunStore(lake).run(found.summary.run_id).in_use():
         keep_rules(lake, found.summary.run_id, stage, rules, texts)
         day = datetime.now(UTC).date() + _EXEMPTED_FOR
-        written = [each.value for each in manifests_of(texts)]
-        wanted = Wanted(ReadinessRules.of(order.rules, "rules"), order.calibrate, order.exemptions, day, written)
+        wanted = Wanted(ReadinessRules.of(order.rules, "rules"), order.calibrate, order.exemptions, day)
         made = make_report(lake, found, wanted, walk, lambda step: _tell(state=State(step)))
         keep_made(lake, made)
     return found.summary

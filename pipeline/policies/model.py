@@ -7,11 +7,12 @@ message can name it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from ..given import GivenObject
 from ..matching import LabelSelector, MatchResources
+from ..request import Object
 
 
 class FailurePolicy(StrEnum):
@@ -120,13 +121,15 @@ def look_at_namespaces(policies: Iterable[Policy], bindings: Iterable[Binding], 
 class PolicySet:
     """Policies with their bindings in their given order, and the objects that were given with them.
 
-    `unreadable` names recorded policies and bindings that cannot be read, each with the reason.
+    `unreadable` names recorded policies and bindings that cannot be read, each with the reason. `written` are policies and bindings
+    as their manifests have them, where they were read from manifests.
     """
 
     policies: tuple[Policy, ...] = ()
     bindings: tuple[Binding, ...] = ()
     objects: tuple[GivenObject, ...] = ()
     unreadable: tuple[tuple[str, str], ...] = ()
+    written: tuple[Object, ...] = field(default=(), repr=False, compare=False)
     _bindings_by_policy: dict[str, list[Binding]] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -142,7 +145,7 @@ class PolicySet:
         """Without the Secrets that no policy takes as params: the kept files of a replay must hold no credential."""
         asked = {policy.param_kind.kind for policy in self.policies if policy.param_kind is not None}
         kept = tuple(given for given in self.objects if given.object.get("kind") != "Secret" or "Secret" in asked)
-        return self if len(kept) == len(self.objects) else PolicySet(self.policies, self.bindings, kept, self.unreadable)
+        return self if len(kept) == len(self.objects) else replace(self, objects=kept)
 
     def bindings_of(self, policy: Policy) -> tuple[Binding, ...]:
         """The bindings that name a policy. A binding that names a missing policy does nothing."""

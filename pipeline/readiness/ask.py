@@ -18,9 +18,10 @@ from ..stages.registry import stage_of
 from ..stages.stage import Asked, Stage
 from ..stages.validating.plan import ReplayPlan
 from .assess import judge_units
-from .flow import StageRun, Wanted, make_report
+from .flow import Wanted, make_report
 from .report import Report
 from .rules import ReadinessRules
+from .run import StageRun
 
 
 def readiness(
@@ -47,7 +48,7 @@ def readiness(
     """
     stage = stage_of(plan.stage)
     asked = Asked(plan.window, plan.kubernetes_version, other_authorizers)
-    wanted = Wanted(rules or ReadinessRules(), calibrate, exemptions, review_by, workers=workers, change_delay=change_delay)
+    wanted = Wanted(rules or ReadinessRules(), calibrate, exemptions, review_by, change_delay=change_delay)
 
     def walk(stage: Stage[Any, Any], walked: RunPlan, kind: RunKind) -> RunSummary:
         return stage.run(walked, Path(lake), workers, None, kind)

@@ -105,14 +105,19 @@ def judge_units(
     `verdicts` is the path of the run's verdicts.parquet, and `counted` the query of its stage (StageReadiness.counted). With
     `is_change`, a request that the cluster refused already does not count as denied.
     """
-    keep_counted(connection, "verdicts", counted, verdicts)
-    if is_change:
-        connection.execute("UPDATE verdicts SET decision = 'admit', effect = NULL WHERE flip = 'still-denied'")
+    keep_verdicts(connection, verdicts, counted, is_change=is_change)
     connection.execute(statement("judged"))
     connection.execute(statement("over_cost_requests"))
     find_units(connection)
     names = ("break_glass_users", "break_glass_groups", "system_namespaces", "sink_namespaces")
     connection.execute(statement("outcomes"), {name: list(getattr(rules, name)) for name in names})
+
+
+def keep_verdicts(connection: duckdb.DuckDBPyConnection, verdicts: str, counted: str, *, is_change: bool) -> None:
+    """Make the table `verdicts` of the verdicts that count of a run; the parameters are those of `judge_units`."""
+    keep_counted(connection, "verdicts", counted, verdicts)
+    if is_change:
+        connection.execute("UPDATE verdicts SET decision = 'admit', effect = NULL WHERE flip = 'still-denied'")
 
 
 def export_outcomes(connection: duckdb.DuckDBPyConnection, folder: Path) -> Path:

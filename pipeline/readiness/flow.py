@@ -8,15 +8,15 @@ which parts they add to the report (`Finish`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from ingest.errors import InputError
 from queries import LakeReader, open_lake
 from queries.catalog import LakeFiles
 
@@ -24,27 +24,23 @@ from ..authorization import OtherAuthorizers
 from ..cel.defects import DEFECT
 from ..history.in_force import CHANGE_DELAY
 from ..request import Object
-from ..runs import Defect, RunKind, RunStore, RunSummary
+from ..runs import Defect, RunKind
 from ..runs.plan import RunPlan
-from ..stages.stage import Asked, Stage
-from ..stages.validating.plan import ReplayPlan
+from ..stages.stage import Stage
 from .against import Base
-from .assess import judge_units
-from .build import About, build_report
+from .assess import keep_verdicts
+from .build import build_report
 from .counting.fidelity import fidelity_of
-from .exempting.decision import decide_report, exempted, is_worth_replaying
-from .exempting.manifests import Manifests
-from .exempting.of_stage import StageExemptions
+from .exempting.decision import decided
 from .exempting.proposal import Proposal
-from .exempting.trial import Note, ignored
-from .model import Fidelity, Status
+from .exempting.proposing import Proposing, proposing_of
+from .model import Fidelity
 from .remedies import Tried
 from .report import Report
 from .rules import ReadinessRules
+from .run import Note, StageRun, StageWalk, ignored, trial
 from .sql import dry_runs_kept, statement
 
-# How a caller walks the plan of a stage: with progress and with bounds.
-StageWalk: TypeAlias = Callable[[Stage[Any, Any], RunPlan, RunKind], RunSummary]
 # Adds a caller's own parts to the report before the lake is closed.
 Finish: TypeAlias = Callable[[LakeReader, Report], Report]
 
@@ -70,40 +66,18 @@ class Made:
 
 
 @dataclass(frozen=True)
-class StageRun:
-    """A finished run of a stage: its rules, the wishes for its plan, the plan, and the summary."""
-
-    stage: Stage[Any, Any]
-    rules: Any
-    asked: Asked
-    plan: RunPlan
-    summary: RunSummary
-
-    @property
-    def about(self) -> About:
-        """What its report is about."""
-        return About(self.stage, self.plan.kubernetes_version, self.plan.window, self.summary, self.plan, self.rules)
-
-    def verdicts(self, lake: Path) -> Path:
-        """Its verdict table."""
-        return RunStore(lake).run(self.summary.run_id).verdicts
-
-
-@dataclass(frozen=True)
 class Wanted:
     """What a report on a run shall have. `compares` with the record; `remedies`: looks for what would keep everybody working.
 
     `change_delay` is the time after its write in which a manifest may not be in force yet. `review_by` is the day by which someone
-    should review exemptions, and `written` are the given manifests, which exemptions change. The rest changes no report: `workers`
-    try exemptions, `note` gets what Hindcast failed to judge, and `shared` is a reader whose database the report may use.
+    should review exemptions. The rest changes no report: `note` gets what Hindcast failed to judge, and `shared` is a reader whose
+    database the report may use.
     """
 
     rules: ReadinessRules = field(default_factory=ReadinessRules)
     compares: bool = True
     remedies: bool = True
     review_by: date | None = None
-    written: Sequence[Object] = field(default=(), repr=False)
-    workers: int = field(default=1, repr=False)
     note: Note = field(default=ignored, repr=False)
     shared: LakeReader | None = field(default=None, repr=False)
     change_delay: timedelta = CHANGE_DELAY
@@ -111,22 +85,6 @@ class Wanted:
     def open(self, lake: Path, files: LakeFiles | None) -> LakeReader:
         """A reader of some files of a lake, to be closed by the caller."""
         return open_lake(lake, files=files) if self.shared is None or files is None else self.shared.narrowed(files)
-
-
-def run_stage(
-    lake: Path,
-    stage: Stage[Any, Any],
-    rules: Any,
-    asked: Asked,
-    walk: StageWalk,
-    kind: RunKind,
-    files: LakeFiles | None = None,
-    reader: LakeReader | None = None,
-) -> StageRun:
-    """Plan and walk the run of some rules over a lake, or over these files of it, or those that a reader sees. Raises LakeError."""
-    with nullcontext(reader) if reader is not None else closing(open_lake(lake, files=files)) as seen:
-        plan: RunPlan = stage.plan(seen, rules, asked)
-    return StageRun(stage, rules, asked, plan, walk(stage, plan, kind))
 
 
 def make_report(
@@ -150,14 +108,15 @@ def make_report(
         with closing(wanted.open(lake, run.plan.files)) as own:
             fidelity = agreement(own, run.stage, run.plan, walk, run.asked.other_authorizers, wanted.change_delay)
     with closing(wanted.open(lake, run.plan.files)) as reader:
-        tried = _tried(lake, run, reader, walk, begin) if wanted.remedies and base is None else None
+        tried = _tried(lake, run, reader, walk, begin, wanted.note) if wanted.remedies and base is None else None
         begin(Step.REPORTING)
         with dry_runs_kept(reader.connection):
             report = build_report(reader, lake, run.about, fidelity, wanted.rules, tried, _before(lake, run, base, renamed))
             wanted.note(latent_defects(report))
             counted(reader)
-            if wanted.remedies:
-                report = _exempted(lake, run, reader, walk, report, wanted, begin, is_change=base is not None)
+            # A flip says nothing of the version before, so exemptions of a change would be for more than what it denies.
+            if wanted.remedies and not (base is not None and run.stage.readiness.has_flips):
+                report = _exempted(run, proposing_of(lake, run, reader, walk, wanted.note), report, wanted.review_by, begin)
             extra = tuple(tried.remedy.manifests) if tried is not None else ()
             return Made(finish(reader, report), fidelity, extra)
 
@@ -199,69 +158,42 @@ def latent_defects(report: Report) -> list[Defect]:
 
 
 def _exempted(
-    lake: Path,
-    run: StageRun,
-    reader: LakeReader,
-    walk: StageWalk,
-    report: Report,
-    wanted: Wanted,
-    begin: Callable[[Step], None],
-    *,
-    is_change: bool,
+    run: StageRun, proposing: Proposing | None, report: Report, review_by: date | None, begin: Callable[[Step], None]
 ) -> Report:
     """The report with exemptions where newly denied requests are all that speaks against the manifests."""
-    if isinstance(run.plan, ReplayPlan) and run.rules is not None:
-        begin(Step.EXEMPTING)
-        own = Manifests.of(run.rules, wanted.written)
-        return decide_report(reader, lake, run.plan, run.summary, report, own, wanted.review_by, wanted.workers, wanted.note)
-    if is_change or not run.stage.readiness.written(run.rules):
+    if proposing is None:
         return report
     begin(Step.EXEMPTING)
-    denied = [entry for entry in report.policies if entry.status is Status.NOT_READY and entry.denials.requests]
-    if not denied:
-        return report
-    search = exemptions_of(lake, run, reader, walk)
-    things = {(entry.policy, entry.binding): search.things.name(entry.policy, entry.binding) for entry in report.policies}
-    names = frozenset(things[entry.policy, entry.binding] for entry in denied)
-    worth = partial(is_worth_replaying, wanted.rules)
-    proposal = search.propose(wanted.review_by, names, worth, wanted.rules.confidence)
-    policies = [exempted(entry, proposal, wanted.rules, things[entry.policy, entry.binding]) for entry in report.policies]
-    return replace(report, policies=tuple(policies))
+    return decided(proposing, run.stage.readiness, report, review_by)
 
 
-def exemptions_of(lake: Path, run: StageRun, reader: LakeReader, walk: StageWalk) -> StageExemptions:
-    """The search for exemptions of a finished run. The tables of assess.judge_units must be in the reader's connection."""
+def propose_exemptions(
+    lake: Path, run: StageRun, rules: ReadinessRules, walk: StageWalk, review_by: date | None, note: Note = ignored
+) -> Proposal:
+    """Exemptions for each judged thing of a run that would newly deny requests, whatever its verdict is.
 
-    @contextmanager
-    def tried(rules: Any) -> Iterator[Path]:
-        with trial(lake, run.stage, run.stage.plan(reader, rules, run.asked), walk) as verdicts:
-            yield verdicts
-
-    return StageExemptions(reader, run.stage.readiness, run.rules, tried)
-
-
-def propose_exemptions(lake: Path, run: StageRun, rules: ReadinessRules, walk: StageWalk, review_by: date | None) -> Proposal:
-    """Exemptions for each judged thing of a run that would newly deny requests, whatever its verdict is."""
-    with closing(open_lake(lake, files=run.plan.files)) as reader:
-        judge_units(reader.connection, str(run.verdicts(lake)), rules, run.stage.readiness.counted, is_change=True)
-        return exemptions_of(lake, run, reader, walk).propose(review_by, confidence=rules.confidence)
+    `note` gets what Hindcast failed to judge in a replay with them.
+    Raises InputError for rules that know no exemptions.
+    """
+    kind = run.stage.readiness
+    with closing(open_lake(lake, files=run.plan.files)) as reader, dry_runs_kept(reader.connection):
+        keep_verdicts(reader.connection, str(run.verdicts(lake)), kind.counted, is_change=kind.has_flips)
+        proposing = proposing_of(lake, run, reader, walk, note)
+        if proposing is None:
+            things = kind.words.things
+            raise InputError(f"{things} have no exemptions", "`hindcast readiness` says what would keep everybody working")
+        return proposing.propose(review_by, confidence=rules.confidence)
 
 
-def _tried(lake: Path, run: StageRun, reader: LakeReader, walk: StageWalk, begin: Callable[[Step], None]) -> Tried | None:
+def _tried(
+    lake: Path, run: StageRun, reader: LakeReader, walk: StageWalk, begin: Callable[[Step], None], note: Note
+) -> Tried | None:
     """What the stage proposes for newly denied requests, and how many of them are denied even with it."""
     remedy = run.stage.readiness.remedy(reader, run.plan, run.verdicts(lake))
     if remedy is None or not remedy.parts:
         return None
     begin(Step.EXEMPTING)
     plan = run.stage.plan(reader, remedy.rules, run.asked)
-    with trial(lake, run.stage, plan, walk) as verdicts:
+    with trial(lake, run.stage, plan, walk, note) as verdicts:
         ((denied,),) = reader.connection.execute(statement("still_denied"), {"verdicts": str(verdicts)}).fetchall()
     return Tried(remedy, denied)
-
-
-@contextmanager
-def trial(lake: Path, stage: Stage[Any, Any], plan: RunPlan, walk: StageWalk) -> Iterator[Path]:
-    """The verdicts of a plan, while the context lasts. A run that was complete before stays; see trial.trial_run."""
-    run = RunStore(lake).run(plan.run_id)
-    with run.tried(plan.to_json(), lambda: walk(stage, plan, RunKind.TRIAL)) as verdicts:
-        yield verdicts

@@ -21,9 +21,10 @@ from ..runs.plan import RunPlan
 from ..stages.assign import assign
 from ..stages.registry import STAGES
 from ..stages.stage import Asked, Stage
-from .flow import Made, Wanted, make_report, run_stage
+from .flow import Made, Wanted, make_report
 from .report import Report
 from .rules import ReadinessRules
+from .run import run_stage
 from .together import joined_over
 
 Given: TypeAlias = str | Sequence[Path]
@@ -101,7 +102,7 @@ def judge_there(place: Place, manifests: Given, asked: Asked, wanted: Wanted, ag
         own = new.get(stage.name, stage.read(()))
         if before is not None:
             own, before = stage.readiness.over(own, before), stage.readiness.over(before, before)
-        found, summary = _of_stage(place, stage, (own, before), asked, wanted, manifests)
+        found, summary = _of_stage(place, stage, (own, before), asked, wanted)
         made.append(found)
         runs[stage.name] = summary
     if not made:
@@ -121,7 +122,7 @@ def _texts(given: Given) -> list[tuple[str, str]]:
 
 
 def _of_stage(
-    place: Place, stage: Stage[Any, Any], versions: tuple[Any, Any], asked: Asked, wanted: Wanted, given: Given
+    place: Place, stage: Stage[Any, Any], versions: tuple[Any, Any], asked: Asked, wanted: Wanted
 ) -> tuple[Made, RunSummary]:
     run = run_stage(place.lake, stage, versions[0], asked, place.walk, place.kind, reader=place.reader)
     base = None
@@ -130,8 +131,6 @@ def _of_stage(
     wanted = replace(
         wanted,
         remedies=wanted.remedies and base is None,
-        written=[each.value for each in manifests_of(_texts(given))],
-        workers=place.workers,
         shared=place.reader,
     )
     return make_report(place.lake, run, wanted, place.walk, base=base), run.summary

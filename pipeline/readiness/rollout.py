@@ -5,15 +5,13 @@ Audit -> Warn -> Deny where nothing would be denied -> Deny everywhere. The evid
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
-from ..matching.namespaces import NAME_LABEL
 from ..request import Object
-from ..stages.validating.decode import BINDING
-from .exempting.manifests import Manifests, new_binding
+from ..stages.readiness import StageReadiness
+from .exempting.manifests import Manifests
 from .exempting.measures import RolloutStep
 from .model import Denials, NamespaceCount, PolicyReadiness, Status
 from .rules import ReadinessRules
@@ -25,13 +23,16 @@ DENY = ("Deny", "Audit")
 FIRST_NAMESPACES_MAX = 25
 
 
-def plan_rollout(entry: PolicyReadiness, rules: ReadinessRules, manifests: Manifests) -> tuple[RolloutStep, ...]:
+def plan_rollout(
+    entry: PolicyReadiness, rules: ReadinessRules, manifests: Manifests, kind: StageReadiness[Any, Any]
+) -> tuple[RolloutStep, ...]:
     """The steps from a binding's present actions to Deny, as far as the verdict allows them; empty if it denies already.
 
-    `manifests` are the policies with their proposed exemptions in place: the bindings of the steps are made from them.
+    `manifests` are the policies with their proposed exemptions in place: the bindings of the steps are made from them. `kind` has
+    the answers of their stage.
     """
     return tuple(
-        replace(step, manifest=step_manifest(step, entry.policy, entry.binding, manifests))
+        replace(step, manifest=step_manifest(step, entry.policy, entry.binding, manifests, kind))
         for step in _steps(entry, rules)
         if "Deny" not in entry.actions
     )
@@ -85,20 +86,12 @@ def is_clean(item: Counted, rules: ReadinessRules) -> bool:
     return item.denied == 0 and item.unknown <= item.matched * rules.unknown_share_max
 
 
-def step_manifest(step: RolloutStep, policy: str, binding_name: str | None, manifests: Manifests) -> Object:
+def step_manifest(
+    step: RolloutStep, policy: str, binding_name: str | None, manifests: Manifests, kind: StageReadiness[Any, Any]
+) -> Object:
     """The binding that a step applies: the policy's own with other actions, or one next to it for the first namespaces.
 
     Once the whole binding denies, the one next to it has no effect and can be deleted.
     """
-    name = binding_name or policy
-    own = manifests.objects.get((BINDING, name)) if binding_name is not None else None
-    binding: Object = copy.deepcopy(own or new_binding(policy, name))
-    binding["spec"]["validationActions"] = list(step.actions)
-    if step.namespaces:
-        binding["metadata"] = {**binding["metadata"], "name": f"{name}-deny-first"}
-        resources = binding["spec"].get("matchResources") or {}
-        selector = resources.get("namespaceSelector") or {}
-        wanted = {"key": NAME_LABEL, "operator": "In", "values": sorted(step.namespaces)}
-        selector["matchExpressions"] = [*(selector.get("matchExpressions") or []), wanted]
-        binding["spec"]["matchResources"] = {**resources, "namespaceSelector": selector}
-    return binding
+    own = manifests.binding(binding_name) if binding_name is not None else None
+    return kind.bound(own, policy, binding_name or policy, step.actions, step.namespaces)

@@ -20,19 +20,16 @@ from typing import Any
 from ingest.errors import InputError, LakeError
 from queries import LakeReader
 
-from ..policies.model import PolicySet
 from ..runs import RunKind, RunSummary
 from ..runs.plan import RunPlan
 from ..runs.window import Window
 from ..stages.stage import Asked, Stage
 from .assess import judge_units
 from .counting.fidelity import NOT_COMPARED
-from .exempting.manifests import Manifests
-from .exempting.trial import Note, ignored
-from .flow import trial
 from .ledger import STRETCH, STRETCHES_MAX, Account, Figures, Row
 from .model import Fidelity, Status
 from .rules import ReadinessRules
+from .run import Note, ignored, trial
 from .sql import rows_of, statement
 
 FORMAT = 3
@@ -138,9 +135,6 @@ class Watch:
         return [key for stage, rules in self.stages for key in self._keys(stage, rules)]
 
     def _keys(self, stage: Stage[Any, Any], rules: Any) -> list[Key]:
-        if isinstance(rules, PolicySet):
-            bound = ((policy.name, rules.bindings_of(policy)) for policy in rules.policies)
-            return [(name, binding.name if binding else None) for name, bindings in bound for binding in bindings or (None,)]
         # A plan over no time names all that a stage judges by, and counts nothing.
         return [(item.policy, item.binding) for item in self._plan(stage, rules, _NO_TIME).bindings]
 
@@ -203,12 +197,10 @@ class Watch:
 
         def walk(stage: Stage[Any, Any], plan: RunPlan, kind: RunKind) -> RunSummary:
             workers = self.workers if plan.requests > _REQUESTS_FOR_WORKERS else 1
-            summary = stage.run(plan, self.lake, workers, None, kind)
-            self.note(summary.defects)
-            return summary
+            return stage.run(plan, self.lake, workers, None, kind)
 
         # A run over ten minutes of requests has no further use, so it is not kept.
-        with trial(self.lake, stage, plan, walk) as verdicts:
+        with trial(self.lake, stage, plan, walk, self.note) as verdicts:
             kind = stage.readiness
             judge_units(self.reader.connection, str(verdicts), self.rules, kind.counted, is_change=kind.has_flips)
         parameters = {"stretch_us": _STRETCH_US}
@@ -277,7 +269,7 @@ def _after(stretch: str) -> str:
     return (datetime.fromisoformat(stretch) + STRETCH).isoformat()
 
 
-def watched_digest(policies: PolicySet | None, kubernetes_version: tuple[int, int], others: str = "") -> str:
-    """A digest of the watched manifests: a cursor is valid only for these. `others` are not policies."""
-    text = f"{kubernetes_version} {Manifests.of(policies).to_yaml() if policies is not None else ''}{others}"
+def watched_digest(manifests: str, kubernetes_version: tuple[int, int]) -> str:
+    """A digest of the watched manifests: a cursor is valid only for these."""
+    text = f"{kubernetes_version} {manifests}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 
 from ..request import Object
-from ..stages.validating.decode import BINDING
+from ..stages.readiness import StageReadiness
 from .counting.bounds import upper_bound
 from .exempting.manifests import Manifests
 from .exempting.measures import RolloutStep
@@ -96,10 +96,12 @@ class _Space:
     later_denied: int
 
 
-def plan_waves(connection: duckdb.DuckDBPyConnection, rules: ReadinessRules, manifests: Manifests) -> list[Rollout]:
+def plan_waves(
+    connection: duckdb.DuckDBPyConnection, rules: ReadinessRules, manifests: Manifests, kind: StageReadiness[Any, Any]
+) -> list[Rollout]:
     """The rollout of each policy and binding that matched requests and does not deny yet.
 
-    The tables of assess.judge_units must be there.
+    `kind` has the answers of their stage. The tables of assess.judge_units must be there.
     """
     spaces: dict[tuple[str, str | None], list[_Space]] = {}
     for policy, binding, *rest in connection.execute(statement("waves")).fetchall():
@@ -108,14 +110,14 @@ def plan_waves(connection: duckdb.DuckDBPyConnection, rules: ReadinessRules, man
     for policy, binding, *rest in connection.execute(statement("wave_changes")).fetchall():
         needed.setdefault((policy, binding), []).append(Needed(*rest))
     return [
-        _rollout(policy, binding, found, needed.get((policy, binding), ()), rules, manifests)
+        _rollout(policy, binding, found, needed.get((policy, binding), ()), rules, manifests, kind)
         for (policy, binding), found in spaces.items()
         if not _denies(binding, manifests)
     ]
 
 
 def _denies(binding: str | None, manifests: Manifests) -> bool:
-    found = manifests.objects.get((BINDING, binding)) if binding is not None else None
+    found = manifests.binding(binding)
     return found is not None and "Deny" in (found["spec"].get("validationActions") or ())
 
 
@@ -126,6 +128,7 @@ def _rollout(
     needed: Sequence[Needed],
     rules: ReadinessRules,
     manifests: Manifests,
+    kind: StageReadiness[Any, Any],
 ) -> Rollout:
     spared = spared_namespaces(rules)
     own = [each for each in spaces if each.namespace not in spared]
@@ -140,11 +143,10 @@ def _rollout(
     for number, (why, found) in enumerate(groups, start=1):
         if found:
             chosen += sorted(each.namespace for each in found)
-            waves.append(_wave(number, why, found, needed, step_manifest(_step(chosen), policy, binding, manifests)))
+            waves.append(_wave(number, why, found, needed, step_manifest(_step(chosen), policy, binding, manifests, kind)))
     last = [each for each in spaces if each.namespace in spared]
-    waves.append(_wave(len(groups) + 1, REST, last, needed, step_manifest(_step(()), policy, binding, manifests)))
-    before = manifests.objects.get((BINDING, binding)) if binding is not None else None
-    return Rollout(policy, binding, tuple(waves), _tried(own, spaces[0].middle, rules), before)
+    waves.append(_wave(len(groups) + 1, REST, last, needed, step_manifest(_step(()), policy, binding, manifests, kind)))
+    return Rollout(policy, binding, tuple(waves), _tried(own, spaces[0].middle, rules), manifests.binding(binding))
 
 
 def _wave(number: int, why: str, spaces: Sequence[_Space], needed: Iterable[Needed], binding: Object) -> Wave:

@@ -6,7 +6,7 @@ The defaults fit a stage whose verdicts have `effect` (deny or admit) and `flip`
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,6 +17,7 @@ import duckdb
 from queries import LakeReader
 
 from ..authorization import OtherAuthorizers
+from ..cel import ReadSet
 from ..explaining.asked import Asked
 from ..explaining.explanation import Told
 from ..manifests.documents import Document
@@ -27,6 +28,7 @@ from ..runs.plan import RunPlan
 from ..runs.window import Window
 from ..tables import Table
 from .as_of import AsOf
+from .exempting import Exemptions
 from .flips_over_time import flips_over_time
 from .judging import Judges
 from .over_time import OverTime
@@ -105,19 +107,6 @@ class Objection(NamedTuple):
     binding: str | None
     text: str
     decides: bool
-
-
-class Excluded(NamedTuple):
-    """Requests to take out of one judged thing: those of `namespace`, or those for which the CEL `expression` is false.
-
-    `policy` and `binding` are the thing as in the verdict table. `words` name the requests.
-    """
-
-    policy: str
-    binding: str | None
-    words: str
-    namespace: str = ""
-    expression: str = ""
 
 
 @dataclass(frozen=True)
@@ -235,6 +224,13 @@ class StageReadiness(Generic[RulesT, PlanT]):
         """The names of the things that the request could meet, for an error about another name; None if they are not listed."""
         return None
 
+    def expression_reads(self, rules: RulesT, version: tuple[int, int]) -> Callable[[str, int | None], ReadSet] | None:
+        """What an expression of a thing reads, by the names of things and the numbers of their expressions.
+
+        Without a number it is what the thing reads. It is None where expressions do not decide, or what they read is not known.
+        """
+        return None
+
     def steps_of(self, rules: RulesT) -> Mapping[str, str]:
         """The requests that each judged thing is for, in words, where the stage tells steps."""
         return {}
@@ -243,16 +239,18 @@ class StageReadiness(Generic[RulesT, PlanT]):
         """Whether a report on these rules has an entry for a (policy, binding) of the run."""
         return True
 
-    # Whether each (policy, binding) has match conditions of its own; otherwise they belong to the policy.
-    conditions_per_binding = False
+    # What the search for exemptions asks, where the stage knows any.
+    exemptions: Exemptions[RulesT] | None = None
 
-    def written(self, rules: RulesT) -> Sequence[Object] | None:
-        """The manifests that exemptions would change, as they were given; None if the stage knows no exemptions."""
-        return None
+    # Whether bindings have actions, so that a report has steps to Deny.
+    has_actions = False
 
-    def excluding(self, rules: RulesT, excluded: Sequence[Excluded]) -> RulesT:
-        """The rules as read from manifests with exemptions. Raises InputError where the API server would reject such manifests."""
-        return rules
+    def bound(self, own: Object | None, policy: str, name: str, actions: Sequence[str], namespaces: Sequence[str]) -> Object:
+        """The binding of a policy with these actions in these namespaces (empty: all that it selects), as a step applies it.
+
+        `own` is the present binding of this name, if there is one. With namespaces it is one next to that.
+        """
+        raise NotImplementedError
 
     def over(self, rules: RulesT, before: RulesT) -> RulesT:
         """The rules of a version, where the version before is known: what only that one names is gone, for example.

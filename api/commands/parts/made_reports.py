@@ -31,8 +31,8 @@ def make_reports(
     """Replay the manifests of each stage, compare with the record, and look for what would keep everybody working; over the lake,
     or over these files of it. The rows behind the figures are written into the folder `export`."""
     from api.given import say_mistakes, walk
-    from pipeline.manifests.files import manifests_of
-    from pipeline.readiness.flow import make_report, run_stage
+    from pipeline.readiness.flow import make_report
+    from pipeline.readiness.run import run_stage
     from pipeline.runs import RunKind
     from pipeline.runs.processes import start_processes
 
@@ -44,8 +44,7 @@ def make_reports(
     processes = workers_or_default(own, workers)
     start_processes(own.lake, processes)
     walked = walk(own, texts, processes)
-    written = [each.value for each in manifests_of(texts)]
-    looked = replace(wanted, written=written, workers=processes, note=own.note_defects)
+    looked = replace(wanted, note=own.note_defects)
 
     def counted(reader: LakeReader) -> None:
         if export is not None:

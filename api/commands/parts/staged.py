@@ -46,7 +46,7 @@ def replay_stage(
     """
     from api.given import say_mistakes, walk
     from ingest.counted import counted
-    from pipeline.readiness.flow import run_stage
+    from pipeline.readiness.run import run_stage
     from pipeline.runs import RunKind, RunStore
     from pipeline.stages.validating.difference import request_difference
     from queries import open_lake

@@ -6,55 +6,45 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from functools import partial
-from pathlib import Path
+from typing import Any
 
 from ingest.counted import counted
-from queries import LakeReader
 
-from ...runs import RunSummary
-from ...stages.validating.plan import ReplayPlan
+from ...stages.readiness import StageReadiness
 from ..model import PolicyReadiness, Status
 from ..report import Report
 from ..rollout import plan_rollout
 from ..rules import ReadinessRules
 from ..verdict import with_exemptions
 from .exemptions import Choice
-from .manifests import Manifests
-from .proposal import Proposal, propose
-from .trial import Note, ignored
+from .proposal import Proposal
+from .proposing import Proposing
 
 
-def decide_report(
-    reader: LakeReader,
-    lake: Path,
-    plan: ReplayPlan,
-    summary: RunSummary,
-    report: Report,
-    manifests: Manifests,
-    review_by: date | None,
-    workers: int = 1,
-    note: Note = ignored,
-) -> Report:
-    """The report with exemptions where a policy is not ready, the verdicts that follow from them, and the steps to Deny.
+def decided(proposing: Proposing, kind: StageReadiness[Any, Any], report: Report, review_by: date | None) -> Report:
+    """The report with exemptions where a thing is not ready, the verdicts that follow from them, and the steps to Deny.
 
-    Exemptions that are within the rules' limits are replayed before a verdict stands on them; wider ones are only shown.
+    `kind` has the answers of the report's stage. Exemptions that are within the rules' limits are replayed before a
+    verdict stands on them; wider ones are only shown.
     """
     rules = report.rules
-    waiting = frozenset(entry.policy for entry in report.policies if entry.status is Status.NOT_READY and entry.denials.requests)
-    proposal = Proposal((), manifests, manifests, review_by)
+    things = [proposing.things.name(entry.policy, entry.binding) for entry in report.policies]
+    named = list(zip(report.policies, things, strict=True))
+    waiting = frozenset(thing for entry, thing in named if entry.status is Status.NOT_READY and entry.denials.requests)
+    proposal = proposing.nothing(review_by)
     if waiting:
-        worth = partial(is_worth_replaying, rules)
-        proposal = propose(reader, lake, plan, summary, manifests, review_by, workers, waiting, worth, rules.confidence, note)
-    policies = (exempted(entry, proposal, rules) for entry in report.policies)
-    return replace(report, policies=tuple(replace(entry, rollout=plan_rollout(entry, rules, proposal.after)) for entry in policies))
+        proposal = proposing.propose(review_by, waiting, partial(is_worth_replaying, rules), rules.confidence)
+    found = [exempted(entry, thing, proposal, rules) for entry, thing in named]
+    if kind.has_actions:
+        found = [replace(entry, rollout=plan_rollout(entry, rules, proposal.after, kind)) for entry in found]
+    return replace(report, policies=tuple(found))
 
 
-def exempted(entry: PolicyReadiness, proposal: Proposal, rules: ReadinessRules, thing: str = "") -> PolicyReadiness:
+def exempted(entry: PolicyReadiness, thing: str, proposal: Proposal, rules: ReadinessRules) -> PolicyReadiness:
     """The readiness of one policy with its proposed exemptions. The verdict changes only if the replay with them denied nothing.
 
-    `thing` is its name in the proposal, where that is not the policy's.
+    `thing` is its name in the proposal.
     """
-    thing = thing or entry.policy
     choice = next((choice for choice in proposal.choices if choice.policy == thing), None)
     if choice is None or entry.status is not Status.NOT_READY:
         return entry

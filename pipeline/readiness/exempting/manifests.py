@@ -1,25 +1,19 @@
-"""Manifests of policies and bindings, changed: exclusions put in with their review dates, and the change as patches.
-
-All functions work on the objects as they are written (YAML or JSON values), and change only the requested fields.
-"""
+"""Manifests that exemptions change, as they are written (YAML or JSON values): review dates in them, and the change as patches."""
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from ...manifests.exempting import add_condition, below, leave_out_namespace
+from ...manifests.documents import Document
+from ...manifests.exempting import below
 from ...manifests.writing import to_yaml
-from ...policies.model import PolicySet
 from ...request import Object
-from ...stages.validating.decode import BINDING, POLICY, VERSIONS
-from ...stages.validating.encode import binding_to_object, policy_to_object
-from ...stages.validating.load import parse_policy_set
-from .exclusions import Exclusion, Kind
+from ...stages.assign import kind_of
+from ...stages.stage import Kind
 
 # JSON that maps an exclusion to its review date (YYYY-MM-DD, or null), on every object that holds one. No cluster enforces it.
 REVIEW_ANNOTATION = "hindcast/exemptions"
@@ -29,25 +23,20 @@ Key = tuple[str, str]  # kind and name
 
 @dataclass(frozen=True)
 class Manifests:
-    """Policies and bindings as objects, by (kind, name), in the order in which they were given; and the objects given with them."""
+    """The objects that a stage judges by, by (kind, name), in the order in which they were given; and those given with them."""
 
     objects: Mapping[Key, Object]
     others: tuple[Object, ...] = ()
 
     @classmethod
-    def of(cls, policies: PolicySet, written: Iterable[Object] = ()) -> Manifests:
-        """The manifests of a policy set: as they were written if `written` has them, else made from the model."""
-        own = {key_of(obj): obj for obj in written if obj.get("kind") in (POLICY, BINDING)}
-        objects: dict[Key, Object] = {}
-        for policy in policies.policies:
-            objects[POLICY, policy.name] = own.get((POLICY, policy.name)) or policy_to_object(policy)
-        for binding in policies.bindings:
-            objects[BINDING, binding.name] = own.get((BINDING, binding.name)) or binding_to_object(binding)
-        return cls(objects, tuple(given.object for given in policies.objects))
+    def of(cls, written: Iterable[Object], kinds: Collection[Kind]) -> Manifests:
+        """Manifests of a stage that judges by objects of these kinds."""
+        found = [(kind_of(Document(each, "")) in kinds, each) for each in written]
+        return cls({key_of(each): each for is_own, each in found if is_own}, tuple(each for is_own, each in found if not is_own))
 
-    def policy_set(self) -> PolicySet:
-        """As the loader reads them. Raises InputError for objects that an API server would reject."""
-        return parse_policy_set([("patched policies", self.to_yaml())])
+    def documents(self) -> list[Document]:
+        """As a stage reads them."""
+        return [Document(each, "changed manifests") for each in (*self.objects.values(), *self.others)]
 
     def to_yaml(self) -> str:
         """One YAML stream that can be applied and replayed."""
@@ -55,14 +44,13 @@ class Manifests:
 
     def bindings_of(self, policy: str) -> list[str]:
         """The names of a policy's bindings."""
-        return [name for (kind, name), obj in self.objects.items() if kind == BINDING and obj["spec"].get("policyName") == policy]
+        return [name for (kind, name), obj in self.objects.items() if is_binding(kind) and obj["spec"].get("policyName") == policy]
 
-    def only(self, policies: Collection[str]) -> Manifests:
-        """Some of the policies with their bindings, and all objects that were given with them."""
-        owners = {key: key[1] if key[0] == POLICY else obj["spec"].get("policyName") for key, obj in self.objects.items()}
-        return Manifests({key: obj for key, obj in self.objects.items() if owners[key] in policies}, self.others)
+    def binding(self, name: str | None) -> Object | None:
+        """The binding of this name; None where no binding has it."""
+        return next((obj for (kind, own), obj in self.objects.items() if own == name and is_binding(kind)), None)
 
-    def renamed(self, policy: str, name: str, bindings: Iterable[str]) -> tuple[dict[Key, Object], dict[str, str]]:
+    def renamed(self, policy: Key, name: str, bindings: Iterable[Key]) -> tuple[dict[Key, Object], dict[str, str]]:
         """A copy of a policy and of some of its bindings under other names, and which binding is which.
 
         A replay can then hold the copy and the originals.
@@ -71,14 +59,19 @@ class Manifests:
         """
         objects: dict[Key, Object] = {}
         origin: dict[str, str] = {}
-        if (POLICY, policy) in self.objects:
-            objects[POLICY, name] = {**self.objects[POLICY, policy], "metadata": {"name": name}}
+        if policy in self.objects:
+            objects[policy[0], name] = {**self.objects[policy], "metadata": {"name": name}}
         for position, binding in enumerate(bindings):
-            obj = self.objects[BINDING, binding]
-            key = (BINDING, f"{position}.{name}")
+            obj = self.objects[binding]
+            key = (binding[0], f"{position}.{name}")
             objects[key] = {**obj, "metadata": {"name": key[1]}, "spec": {**obj["spec"], "policyName": name}}
-            origin[key[1]] = binding
+            origin[key[1]] = binding[1]
         return objects, origin
+
+    def alone(self, policy: str, binding: Object) -> Manifests:
+        """A policy with one binding, and all objects that were given with it."""
+        own = {key: obj for key, obj in self.objects.items() if key[1] == policy and not is_binding(key[0])}
+        return Manifests({**own, key_of(binding): binding}, self.others)
 
     def replaced(self, changed: Mapping[Key, Object]) -> Manifests:
         """With some objects replaced or added."""
@@ -90,31 +83,9 @@ def key_of(obj: Object) -> Key:
     return obj["kind"], obj["metadata"]["name"]
 
 
-def with_exclusions(manifests: Manifests, exclusions: Iterable[tuple[Exclusion, date | None]]) -> Manifests:
-    """The manifests with each exclusion put in, and its review date in an annotation of the object that it changed.
-
-    A policy without a binding gets one if an exclusion needs it: it has the policy's name and only audits. Raises InputError if
-    that policy needs params, because only its owner can choose the paramRef of a binding.
-    """
-    changed: dict[Key, Object] = {}
-    for exclusion, review_by in sorted(exclusions, key=lambda entry: entry[0].order):
-        key = (POLICY, exclusion.policy) if exclusion.binding is None else (BINDING, exclusion.binding)
-        obj = changed.get(key)
-        if obj is None:
-            obj = changed[key] = copy.deepcopy(manifests.objects.get(key) or new_binding(exclusion.policy, exclusion.binding or ""))
-        _PUT[exclusion.kind](obj["spec"], exclusion)
-        annotate(obj, exclusion.words, review_by)
-    return manifests.replaced(changed)
-
-
-def new_binding(policy: str, name: str) -> Object:
-    """A binding that audits a policy everywhere."""
-    return {
-        "apiVersion": VERSIONS[0],
-        "kind": BINDING,
-        "metadata": {"name": name},
-        "spec": {"policyName": policy, "validationActions": ["Audit"]},
-    }
+def is_binding(kind: str) -> bool:
+    """Whether a kind is that of bindings of policies."""
+    return kind.endswith("Binding")
 
 
 def annotate(obj: Object, words: str, review_by: date | None) -> None:
@@ -133,20 +104,6 @@ def exemption_dates(obj: Object) -> dict[str, date | None]:
         return {str(name): date.fromisoformat(day) if day else None for name, day in noted.items()}
     except (ValueError, TypeError, AttributeError):
         return {}
-
-
-def _put_namespace(spec: Object, exclusion: Exclusion) -> None:
-    leave_out_namespace(below(spec, "matchResources", dict), exclusion.subject)
-
-
-def _put_condition(spec: Object, exclusion: Exclusion) -> None:
-    add_condition(spec, exclusion.expression)
-
-
-_PUT: Mapping[Kind, Callable[[Object, Exclusion], None]] = {
-    Kind.NAMESPACE: _put_namespace,
-    **dict.fromkeys((kind for kind in Kind if kind is not Kind.NAMESPACE), _put_condition),
-}
 
 
 def merge_patches(before: Manifests, after: Manifests) -> list[Object]:

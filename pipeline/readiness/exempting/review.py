@@ -18,18 +18,16 @@ import pyarrow as pa
 
 from queries import LakeReader
 
-from ...cel.minors import DEFAULT
 from ...request import Object
-from ...runs import Defect
-from ...runs.window import Window
-from ...stages.validating.decode import POLICY
-from ...stages.validating.planning import plan_replay
+from ...runs import Defect, RunKind, RunSummary
+from ...runs.plan import RunPlan
+from ...stages.stage import Asked, Stage
 from ..counting.units import find_units
+from ..run import Note, ignored, trial
 from ..sql import statement
 from .exemptions import Choice, Width
-from .manifests import Key, Manifests, exemption_dates
+from .manifests import Key, Manifests, exemption_dates, is_binding
 from .search import NOTHING, Search, find_exposed
-from .trial import Note, ignored, trial_run
 
 _SELECTORS = ("namespaceSelector", "objectSelector")
 
@@ -95,7 +93,7 @@ def present(manifests: Manifests) -> tuple[Present, ...]:
 
 
 def _present(key: Key, obj: Object) -> Iterator[Present]:
-    field = "matchConstraints" if key[0] == POLICY else "matchResources"
+    field = "matchResources" if is_binding(key[0]) else "matchConstraints"
     resources = obj["spec"].get(field) or {}
     for name in _SELECTORS:
         expressions = (resources.get(name) or {}).get("matchExpressions") or []
@@ -133,25 +131,31 @@ def removed(obj: Object, path: Sequence[str | int]) -> Object:
 def review(
     reader: LakeReader,
     lake: Path,
+    stage: Stage[Any, Any],
     manifests: Manifests,
-    window: Window | None = None,
-    kubernetes_version: tuple[int, int] = DEFAULT,
+    asked: Asked | None = None,
     workers: int = 1,
     note: Note = ignored,
 ) -> tuple[Finding, ...]:
-    """The requests of a window that each exemption in the manifests keeps out, in the order of the manifests."""
+    """The requests of a window that each exemption in the manifests of a stage keeps out, in the order of the manifests.
+
+    `asked` are the wishes for the plan of the replay, and `note` gets what Hindcast failed to judge.
+    """
     found = present(manifests)
     if not found:
         return ()
     variants = [_Variant.of(manifests, index, item) for index, item in enumerate(found)]
     together = manifests.replaced({key: obj for variant in variants for key, obj in variant.objects.items()})
-    plan = plan_replay(reader, together.policy_set(), window, kubernetes_version)
     origin = {variant.name: variant.policy for variant in variants}
 
-    def note_of_copies(defects: Sequence[Defect]) -> None:
+    def walk(stage: Stage[Any, Any], plan: RunPlan, kind: RunKind) -> RunSummary:
+        return stage.run(plan, lake, workers, None, kind)
+
+    def note_originals(defects: Sequence[Defect]) -> None:
         note([replace(each, policy=origin.get(each.policy, each.policy)) for each in defects])
 
-    with trial_run(plan, lake, workers, note_of_copies) as verdicts:
+    plan = stage.plan(reader, stage.read(together.documents()), asked or Asked())
+    with trial(lake, stage, plan, walk, note_originals) as verdicts:
         search = _search(reader, verdicts, variants)
     # Denials that the policy itself already has do not depend on this exemption.
     widths = search.widths_behind()
@@ -174,10 +178,13 @@ class _Variant:
     @classmethod
     def of(cls, manifests: Manifests, index: int, item: Present) -> _Variant:
         kind, target = item.target
-        policy = target if kind == POLICY else manifests.objects[item.target]["spec"]["policyName"]
+        own = is_binding(kind)
+        policy = manifests.objects[item.target]["spec"]["policyName"] if own else target
+        bound = kind if own else f"{kind}Binding"
         name = f"without-{index}.hindcast"
         less = manifests.replaced({item.target: removed(manifests.objects[item.target], item.path)})
-        objects, names = less.renamed(policy, name, manifests.bindings_of(policy) if kind == POLICY else [target])
+        names_of = [target] if own else manifests.bindings_of(policy)
+        objects, names = less.renamed((kind.removesuffix("Binding"), policy), name, [(bound, each) for each in names_of])
         return cls(name, policy, names or {None: None}, objects)
 
 

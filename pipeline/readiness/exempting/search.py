@@ -10,16 +10,12 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import duckdb
 import pyarrow as pa
 
-from queries import LakeReader
-
 from ..counting.bounds import upper_bound
-from ..counting.units import find_units_unless_found
 from ..sql import rows_of, statement
 from .barred import Barred
 from .cover import cheapest_cover
@@ -35,14 +31,6 @@ NOTHING = Barred()
 _Picked: TypeAlias = tuple[Sequence[Exclusion], int]
 # The clusters, and the resources as (API group, resource), of the would-be denials that an exclusion takes out.
 Places: TypeAlias = tuple[list[str], list[tuple[str, str]]]
-
-
-def search_of_run(reader: LakeReader, verdicts: Path, names: Collection[str] | None = None) -> Search:
-    """The search over the matched requests of a run's policies with would-be denials, or of those of them that are named."""
-    reader.connection.execute(statement("exposed_run"), {"verdicts": str(verdicts)})
-    find_units_unless_found(reader.connection)
-    find_exposed(reader.connection, names)
-    return Search(reader.connection)
 
 
 def find_exposed(connection: duckdb.DuckDBPyConnection, names: Collection[str] | None = None) -> None:

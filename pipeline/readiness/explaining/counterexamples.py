@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,12 +13,10 @@ from queries import LakeReader
 from ...cel import ReadSet
 from ...explaining.redaction import Redaction
 from ...history.reconstruct import NotReplayed
-from ...policies.model import PolicySet
 from ...request import Known
 from ...requests.recall import recall
 from ..model import COUNTEREXAMPLES_MAX, Counterexample
 from ..sql import statement
-from .expression_reads import ExpressionReads
 
 Found: TypeAlias = dict[tuple[str, str | None], tuple[Counterexample, ...]]
 
@@ -26,26 +24,27 @@ Found: TypeAlias = dict[tuple[str, str | None], tuple[Counterexample, ...]]
 def find_counterexamples(
     reader: LakeReader,
     verdicts: Path,
-    policies: PolicySet,
-    version: tuple[int, int],
+    reads: Callable[[str, int | None], ReadSet] | None,
     redaction: Redaction,
     per_policy_max: int = COUNTEREXAMPLES_MAX,
     is_change: bool = False,
 ) -> Found:
     """For each (policy, binding) the latest would-be denials, of one workload and expression each, without credentials.
 
+    `reads` say what expressions read (StageReadiness.expression_reads); without them, a denial is of one workload and user.
     When the report compares with a version before (table `changed`), only new or perhaps new denials are shown.
     """
-    reads = ExpressionReads(policies, version)
+    if reads is None:
+        return _requests(reader, verdicts, redaction, per_policy_max, is_change)
     found: Found = {}
     for row in _chosen(reader, verdicts, per_policy_max, is_change, by_user=False):
-        key, read = (row["policy"], row["binding"]), reads.of(row["policy"], row["expression_index"])
+        key, read = (row["policy"], row["binding"]), reads(row["policy"], row["expression_index"])
         found[key] = (*found.get(key, ()), _counterexample(row, _judged(reader, row), read, redaction))
     return found
 
 
-def find_requests(reader: LakeReader, verdicts: Path, redaction: Redaction, per_policy_max: int, is_change: bool) -> Found:
-    """The same for a stage that reads no objects: the requests of one workload and user each, and the messages."""
+def _requests(reader: LakeReader, verdicts: Path, redaction: Redaction, per_policy_max: int, is_change: bool) -> Found:
+    """The same where no expression decides: requests with the messages, and no part of an object."""
     found: Found = {}
     for row in _chosen(reader, verdicts, per_policy_max, is_change, by_user=True):
         key = (row["policy"], row["binding"])

@@ -1,5 +1,8 @@
--- `still_denied`: one more row per (policy, request) that a replay with exemptions would deny
+-- `still_denied`: one more row per (thing, request) of the table `tried` that a replay with exemptions would newly deny
+-- thing: the policy, or with per_binding the policy and its binding
 INSERT INTO still_denied
-SELECT DISTINCT policy, cluster, audit_id, ts
-FROM read_parquet($verdicts) ANTI JOIN dry_runs USING (cluster, audit_id, ts)
-WHERE effect = 'deny'
+SELECT DISTINCT
+    CASE WHEN $per_binding AND binding <> '' THEN policy || '/' || binding ELSE policy END AS thing,
+    cluster, audit_id, ts
+FROM tried
+WHERE effect = 'deny' AND flip IS DISTINCT FROM 'still-denied'

@@ -2,9 +2,8 @@
 -- items: the numbers of the exclusions
 WITH denied AS (
     SELECT DISTINCT policy, coalesce(binding, '') AS binding, cluster, audit_id, ts
-    FROM read_parquet($verdicts)
-    ANTI JOIN dry_runs USING (cluster, audit_id, ts)
-    ANTI JOIN still_denied USING (policy, cluster, audit_id, ts)
+    FROM (SELECT policy AS thing, * FROM verdicts)
+    ANTI JOIN still_denied USING (thing, cluster, audit_id, ts)
     WHERE effect = 'deny'
 ),
 found AS (

@@ -11,15 +11,14 @@ from queries import LakeReader
 from ...explaining.asked import Asked
 from ...explaining.explanation import Told as Explained
 from ...manifests.documents import Document
-from ...request import Object
 from ...runs.flips import flips
 from ...tables import Table
 from ..as_of import AsOf
 from ..grouped import GroupedPlan
-from ..readiness import Excluded, Objection, StageReadiness, StageWords
+from ..readiness import Objection, StageReadiness, StageWords
 from .as_of import policies_as_of, policies_before
 from .compiled import compile_mutating
-from .exempting import with_exemptions
+from .exempting import MutatingExemptions
 from .explain import explain_mutating
 from .model import MutatingRules
 from .objections import objections
@@ -38,6 +37,7 @@ class MutatingReadiness(StageReadiness[MutatingRules, GroupedPlan[MutatingRules]
         thing="mutating policy",
         passes=("leaves it as it is", "leave it as it is"),
     )
+    exemptions = MutatingExemptions()
     in_log = True
     # The row of a request as a whole knows the answer of later stages, and whether the cluster refused the request already.
     # It is no policy: where nothing more is known of a request, each policy that it concerns is unknown.
@@ -101,11 +101,3 @@ class MutatingReadiness(StageReadiness[MutatingRules, GroupedPlan[MutatingRules]
     def as_of(self, reader: LakeReader, cluster: str, moment: datetime, rules: MutatingRules, replaces_all: bool) -> MutatingRules:
         """See StageReadiness."""
         return policies_before(reader, cluster, moment, rules, replaces_all)
-
-    def written(self, rules: MutatingRules) -> Sequence[Object]:
-        """See StageReadiness."""
-        return rules.written
-
-    def excluding(self, rules: MutatingRules, excluded: Sequence[Excluded]) -> MutatingRules:
-        """See StageReadiness."""
-        return with_exemptions(rules, excluded)

@@ -25,16 +25,6 @@ def load_policy_set(paths: Iterable[Path]) -> PolicySet:
     return parse_policy_set(texts_of(paths))
 
 
-def load_objects(paths: Iterable[Path]) -> list[Object]:
-    """Every object of the same files as written: with the labels, annotations and fields that the model lacks."""
-    return parse_objects(texts_of(paths))
-
-
-def parse_objects(texts: Iterable[tuple[str, str]]) -> list[Object]:
-    """The same from (source, text) pairs."""
-    return [item.value for item in manifests_of(texts)]
-
-
 def parse_policy_set(texts: Iterable[tuple[str, str]]) -> PolicySet:
     """The same from (source, text) pairs, such as standard input."""
     return policy_set_of(manifests_of(texts))
@@ -45,6 +35,7 @@ def policy_set_of(manifests: Iterable[Document]) -> PolicySet:
     policies: list[Policy] = []
     bindings: list[Binding] = []
     objects: list[GivenObject] = []
+    written: list[Object] = []
     for item in manifests:
         kind = _kind(item)
         if kind == POLICY:
@@ -53,9 +44,11 @@ def policy_set_of(manifests: Iterable[Document]) -> PolicySet:
             bindings.append(binding_from_document(item))
         else:
             objects.append(given_object(item))
+            continue
+        written.append(item.value)
     check_unique("ValidatingAdmissionPolicy", policies)
     check_unique("ValidatingAdmissionPolicyBinding", bindings)
-    return PolicySet(tuple(policies), tuple(bindings), tuple(objects))
+    return PolicySet(tuple(policies), tuple(bindings), tuple(objects), written=tuple(written))
 
 
 def given_object(document: Document) -> GivenObject:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 from queries import LakeReader
 
 from ...authorization import OtherAuthorizers
+from ...cel import ReadSet
 from ...explaining.asked import Asked
 from ...explaining.explanation import Told
 from ...policies.model import Policy, PolicySet
@@ -24,10 +25,13 @@ from ..readiness import Agreed, Objection, Place, StageReadiness, StageWords
 from .agreement import kept_agreement
 from .encode import binding_to_object, policy_to_object
 from .execute import run_replay
+from .exempting import PolicyExemptions
 from .explain import explain_request, policies_met
+from .expression_reads import ExpressionReads
 from .judges import Judges
 from .plan import ReplayPlan, mutating_among
 from .recorded import plan_replay_from_log
+from .written import bound_with
 
 
 class PolicyReadiness(StageReadiness[PolicySet, ReplayPlan]):
@@ -44,6 +48,8 @@ class PolicyReadiness(StageReadiness[PolicySet, ReplayPlan]):
         "replayed ones are not",
     )
     in_log = True
+    has_actions = True
+    exemptions = PolicyExemptions()
 
     def prepare(self, reader: LakeReader) -> None:
         """See StageReadiness: the run of the policies in force, which says how far a replay agrees with the record."""
@@ -99,6 +105,14 @@ class PolicyReadiness(StageReadiness[PolicySet, ReplayPlan]):
             for policy in rules.policies
             if policy.source.rpartition(":")[2].isdigit() and policy.source.rpartition(":")[0] != "standard input"
         ]
+
+    def expression_reads(self, rules: PolicySet, version: tuple[int, int]) -> Callable[[str, int | None], ReadSet]:
+        """See StageReadiness."""
+        return ExpressionReads(rules, version).of
+
+    def bound(self, own: Object | None, policy: str, name: str, actions: Sequence[str], namespaces: Sequence[str]) -> Object:
+        """See StageReadiness."""
+        return bound_with(own, policy, name, actions, namespaces)
 
     def over_time(self, reader: LakeReader, verdicts: Path, window: Window, rules: PolicySet | None) -> Sequence[OverTime]:
         """See StageReadiness: the pages of policies have charts of their own."""

@@ -13,17 +13,16 @@ from ...cel.minors import DEFAULT
 from ...explaining.asked import Asked
 from ...explaining.explanation import Told
 from ...manifests.documents import Document
-from ...request import Object
 from ...requests.authorizers import other_authorizers
 from ...runs.window import Window
 from ...tables import Table
 from ..as_of import AsOf
 from ..grouped import GroupedPlan
 from ..over_time import OverTime
-from ..readiness import Agreed, Excluded, Place, StageReadiness, StageWords
+from ..readiness import Agreed, Place, StageReadiness, StageWords
 from .agreement import recorded_agreement
 from .as_of import configurations_before, manifests_as_of
-from .exempting import with_exemptions
+from .exempting import WebhookExemptions
 from .explain import explain_webhooks
 from .interception import interception, reasons
 from .load import loads
@@ -86,15 +85,7 @@ class WebhookReadiness(StageReadiness[Any, GroupedPlan[Any]]):
         broken = whole_outage(reader, verdicts, rules) if isinstance(rules, tuple) else None
         return [each for each in (calls, outage_over_time(broken) if broken is not None else None) if each is not None]
 
-    conditions_per_binding = True
-
-    def written(self, rules: Any) -> Sequence[Object] | None:
-        """See StageReadiness. The webhooks of the log are what they are."""
-        return [each.written for each in rules] if isinstance(rules, tuple) else None
-
-    def excluding(self, rules: Any, excluded: Sequence[Excluded]) -> Any:
-        """See StageReadiness."""
-        return with_exemptions(rules, excluded)
+    exemptions = WebhookExemptions()
 
     def uncompilable(self, rules: Any, version: tuple[int, int]) -> Sequence[tuple[str, str]]:
         """See StageReadiness: the match conditions."""

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.stages.validating.decode import binding_from_object, policy_from_object
 from pipeline.stages.validating.encode import binding_to_object, policy_to_object
-from pipeline.stages.validating.load import load_objects, load_policy_set
+from pipeline.stages.validating.load import load_policy_set
 
 ROOT = Path(__file__).parents[3]
 FILES = [*sorted((ROOT / "tests" / "cases" / "policies").glob("*/policy.yaml")), *sorted((ROOT / "api" / "demo").rglob("*.yaml"))]
@@ -16,7 +16,7 @@ FILES = [*sorted((ROOT / "tests" / "cases" / "policies").glob("*/policy.yaml")),
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")
 def test_what_is_written_is_read_as_the_same(file: Path) -> None:
-    written = {(obj["kind"], obj["metadata"]["name"]): obj for obj in load_objects([file])}
+    written = {(obj["kind"], obj["metadata"]["name"]): obj for obj in load_policy_set([file]).written}
     policies = load_policy_set([file])
     assert policies.policies
     for policy in policies.policies:

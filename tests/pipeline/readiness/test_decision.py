@@ -13,17 +13,18 @@ import pytest
 from ingest.lake import Lake
 from ingest.sources.files import ingest_files
 from pipeline.readiness.build import build_report
-from pipeline.readiness.exempting.decision import decide_report
-from pipeline.readiness.exempting.manifests import Manifests, to_yaml
+from pipeline.readiness.exempting.decision import decided as decide
+from pipeline.readiness.exempting.manifests import to_yaml
 from pipeline.readiness.model import NamespaceCount, PolicyReadiness, Status
 from pipeline.readiness.report import Report
 from pipeline.readiness.rollout import DENY, WARN, plan_rollout, ready_namespaces
 from pipeline.readiness.rules import ReadinessRules
+from pipeline.stages.registry import VALIDATING
 from pipeline.stages.validating.execute import run_replay
 from pipeline.stages.validating.load import parse_policy_set
 from pipeline.stages.validating.planning import plan_replay
 from queries import open_lake
-from tests.reporting import about_of
+from tests.reporting import about_of, manifests_of, proposing
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RULES = ReadinessRules(matched_units_min=5, days_min=1, weekdays_min=1)
@@ -83,7 +84,7 @@ def decided(folder: Path, denied: int, rules: ReadinessRules, every: int = 1) ->
         plan = plan_replay(reader, policies)
         summary = run_replay(plan, lake.path)
         report = build_report(reader, lake.path, about_of(plan, summary), {}, rules)
-        return decide_report(reader, lake.path, plan, summary, report, Manifests.of(policies), date(2026, 6, 1))
+        return decide(proposing(reader, lake.path, plan, summary), VALIDATING.readiness, report, date(2026, 6, 1))
     finally:
         reader.close()
 
@@ -138,9 +139,12 @@ def test_a_ready_policy_goes_to_deny_step_by_step(tmp_path: Path) -> None:
     assert entry.exemptions == ()
     assert [(step.actions, step.namespaces) for step in entry.rollout] == [(WARN, ()), (DENY, ("pay", "shop")), (DENY, ())]
     # What warns already begins with the namespaces; what denies already has no way to go.
-    manifests = Manifests.of(parse_policy_set([("limit", POLICY)]))
-    assert [step.actions for step in plan_rollout(replace(entry, actions=("Warn",)), RULES, manifests)] == [DENY, DENY]
-    assert plan_rollout(replace(entry, actions=("Deny",)), RULES, manifests) == ()
+    manifests = manifests_of(parse_policy_set([("limit", POLICY)]))
+    assert [step.actions for step in plan_rollout(replace(entry, actions=("Warn",)), RULES, manifests, VALIDATING.readiness)] == [
+        DENY,
+        DENY,
+    ]
+    assert plan_rollout(replace(entry, actions=("Deny",)), RULES, manifests, VALIDATING.readiness) == ()
 
 
 def test_without_evidence_no_step_denies(tmp_path: Path) -> None:
@@ -148,7 +152,7 @@ def test_without_evidence_no_step_denies(tmp_path: Path) -> None:
     assert entry.status is Status.INSUFFICIENT_EVIDENCE
     assert [step.actions for step in entry.rollout] == [WARN]
     stay: PolicyReadiness = replace(entry, actions=("Warn",))
-    (step,) = plan_rollout(stay, ReadinessRules(), Manifests.of(parse_policy_set([("limit", POLICY)])))
+    (step,) = plan_rollout(stay, ReadinessRules(), manifests_of(parse_policy_set([("limit", POLICY)])), VALIDATING.readiness)
     assert (step.actions, step.why[:9]) == (WARN, "stay here")
 
 

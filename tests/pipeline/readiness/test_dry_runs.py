@@ -13,13 +13,12 @@ from api.cli import run
 from pipeline import load_policy_set, plan_replay, run_replay
 from pipeline.readiness.ask import outcomes_of
 from pipeline.readiness.build import build_report
-from pipeline.readiness.exempting.search import NOTHING, search_of_run
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.runs.store import RunStore
 from pipeline.stages.registry import STAGES
 from queries import open_lake
 from tests.recording import START, Log, deployment, recorded, take_in
-from tests.reporting import about_of
+from tests.reporting import about_of, proposing
 
 STAGES_CASES = Path(__file__).parents[2] / "cases" / "stages"
 
@@ -59,7 +58,7 @@ def test_dry_runs_do_not_count(lake: Path, tmp_path: Path) -> None:
     assert (policy.exposure.requests_matched, policy.denials.requests) == (3, 1)
     assert "2 dry runs do not count, though policies matched them" in report.caveats
     assert sorted(outcomes_of(reader, lake, summary).select("name").fetchall()) == [("empty",), ("few",), ("many",)]
-    choice = search_of_run(reader, verdicts).choose({"few": NOTHING})["few"]
+    (choice,) = proposing(reader, lake, plan, summary).propose(None).choices
     assert (choice.exposed.requests, choice.exposed.denied_requests) == (3, 1)
     reader.close()
 

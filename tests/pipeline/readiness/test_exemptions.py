@@ -29,17 +29,19 @@ from pipeline.readiness.ask import verdicts_of
 from pipeline.readiness.exempting.decision import limits_broken
 from pipeline.readiness.exempting.exclusions import Exclusion, Kind
 from pipeline.readiness.exempting.exemptions import Choice
-from pipeline.readiness.exempting.manifests import Manifests, exemption_dates, json_patches, merge_patches, to_yaml, with_exclusions
-from pipeline.readiness.exempting.proposal import Proposal, propose
+from pipeline.readiness.exempting.manifests import exemption_dates, json_patches, merge_patches, to_yaml
+from pipeline.readiness.exempting.proposal import Proposal
 from pipeline.readiness.exempting.review import Need, overdue, present, removed, review
 from pipeline.readiness.exempting.search import NOTHING, Search
 from pipeline.readiness.rules import ReadinessRules
+from pipeline.stages.registry import VALIDATING
 from pipeline.stages.validating.decode import BINDING, POLICY
 from pipeline.stages.validating.execute import run_replay
 from pipeline.stages.validating.load import load_policy_set, parse_policy_set
 from pipeline.stages.validating.planning import plan_replay
 from queries import LakeReader, open_lake
 from tests.recording import START, Log, deployment, take_in
+from tests.reporting import excluding, manifests_of, policies_of, proposing
 from tests.yaml_text import load_yaml
 
 DEMO = Path(__file__).parents[3] / "api" / "demo" / "policies"
@@ -93,7 +95,7 @@ def reading(lake: Path) -> Iterator[LakeReader]:
 
 def proposed(reader: LakeReader, lake: Path, policies: PolicySet) -> Proposal:
     plan = plan_replay(reader, policies)
-    return propose(reader, lake, plan, run_replay(plan, lake), Manifests.of(policies), REVIEW_BY)
+    return proposing(reader, lake, plan, run_replay(plan, lake)).propose(REVIEW_BY)
 
 
 def denied(reader: LakeReader, lake: Path, policies: PolicySet) -> dict[str, int]:
@@ -113,8 +115,9 @@ def without_each(proposal: Proposal) -> dict[tuple[str, str], Any]:
     for choice in proposal.choices:
         for item in choice.chosen:
             others = [(each.exclusion, REVIEW_BY) for each in choice.chosen if each != item]
-            less = with_exclusions(proposal.before, others)
-            objects |= less.renamed(choice.policy, f"without-{number}", less.bindings_of(choice.policy))[0]
+            less = excluding(proposal.before, others)
+            bindings = [(BINDING, each) for each in less.bindings_of(choice.policy)]
+            objects |= less.renamed((POLICY, choice.policy), f"without-{number}", bindings)[0]
             number += 1
     return objects
 
@@ -126,7 +129,7 @@ def check(lake: Path, policies: PolicySet) -> Proposal:
         beyond = {choice.policy: choice.left for choice in proposal.choices}
         assert all(left.denied <= beyond[name] for name, left in proposal.left.items())
         less = without_each(proposal)
-        found = denied(reader, lake, proposal.after.replaced(less).policy_set())
+        found = denied(reader, lake, policies_of(proposal.after.replaced(less)))
     kept = {name: found[name] for name in beyond}
     assert all(count <= beyond[name] for name, count in kept.items())
     owners = [choice.policy for choice in proposal.choices for _ in choice.chosen]
@@ -500,9 +503,9 @@ def test_exemptions_that_are_there_are_reviewed(tmp_path: Path) -> None:
     traffic += [{"namespace": "shop", "user": "alice", "name": f"c{number}", "replicas": 1} for number in range(3)]
     lake = lake_of(tmp_path, traffic)
     text = BOUND.replace("spec: {policyName: limit, validationActions: [Audit]}", BINDING_WITH_THREE)
-    manifests = Manifests.of(parse_policy_set([("limit", LIMIT + text)]))
+    manifests = manifests_of(parse_policy_set([("limit", LIMIT + text)]))
     with reading(lake) as reader:
-        found = {item.words: item for item in review(reader, lake, manifests)}
+        found = {item.words: item for item in review(reader, lake, VALIDATING, manifests)}
     name = "namespaceSelector: kubernetes.io/metadata.name NotIn"
     assert found[f"{name} [legacy]"].need is Need.NEEDED
     assert found[f"{name} [gone]"].need is Need.NOT_NEEDED
@@ -521,12 +524,12 @@ BINDING_WITH_THREE = """spec:
 
 
 def test_exemptions_are_to_be_reviewed_by_their_day() -> None:
-    before = Manifests.of(parse_policy_set([("limit", LIMIT + BOUND)]))
+    before = manifests_of(parse_policy_set([("limit", LIMIT + BOUND)]))
     wanted = Exclusion("limit", "limit-all", Kind.NAMESPACE, "legacy")
-    after = with_exclusions(before, [(wanted, REVIEW_BY), (replace(wanted, subject="pay"), None)])
+    after = excluding(before, [(wanted, REVIEW_BY), (replace(wanted, subject="pay"), None)])
     assert [(item.target, item.words) for item in overdue(after, REVIEW_BY)] == [(f"{BINDING}/limit-all", "namespace legacy")]
     assert overdue(after, REVIEW_BY - timedelta(days=1)) == ()
-    assert Manifests.of(after.policy_set(), after.objects.values()) == after
+    assert manifests_of(policies_of(after)) == after
 
 
 WORDS = st.text("aBbxyYnNeEfo019:.-+_ ~#'\"\n\u00e9", max_size=6)
@@ -548,7 +551,7 @@ def test_names_that_look_like_numbers_can_be_exempted(tmp_path: Path, name: str)
 
 
 def test_taking_out_the_last_value_takes_out_the_entry() -> None:
-    manifests = Manifests.of(
+    manifests = manifests_of(
         parse_policy_set(
             [
                 (
@@ -960,6 +963,6 @@ def test_more_match_conditions_than_a_policy_may_have_share_one() -> None:
     choice = choose_exclusions(rows)
     assert {item.exclusion.kind for item in choice.chosen} == {Kind.USER_IN_NAMESPACE}
     policies = parse_policy_set([("limit", LIMIT.replace("name: limit", "name: p"))])
-    after = with_exclusions(Manifests.of(policies), [(item.exclusion, None) for item in choice.chosen])
-    assert len(after.policy_set().policies[0].match_conditions) == 64
+    after = excluding(manifests_of(policies), [(item.exclusion, None) for item in choice.chosen])
+    assert len(policies_of(after).policies[0].match_conditions) == 64
     assert len(exemption_dates(after.objects[POLICY, "p"])) == 90

@@ -15,6 +15,7 @@ from ingest.lake import Lake
 from ingest.maintain import compact
 from ingest.sources.files import ingest_files
 from ingest.sources.snapshot import ingest_snapshot
+from pipeline.manifests.writing import to_yaml
 from pipeline.readiness import ledger, readiness
 from pipeline.readiness.ledger import STRETCH
 from pipeline.readiness.model import Fidelity, Status
@@ -24,6 +25,7 @@ from pipeline.stages.registry import VALIDATING
 from pipeline.stages.validating.execute import run_replay
 from pipeline.stages.validating.load import load_policy_set, parse_policy_set
 from pipeline.stages.validating.planning import plan_replay
+from pipeline.stages.validating.written import read_of
 from queries import open_lake
 from tests.recording import START, deployment, recorded, take_in
 
@@ -62,7 +64,7 @@ class Growing:
         self.kept: list[str] = []
         self.reader = open_lake(self.path, threads=1)
         self.watch = Watch(self.reader, self.path, [(VALIDATING, POLICIES)], (1, 36), RULES)
-        self.digest = watched_digest(POLICIES, (1, 36))
+        self.digest = watched_digest(to_yaml(read_of(POLICIES)), (1, 36))
         self.cursor = Cursor(self.digest)
 
     def arrive(self, *requests: tuple[float, str, int]) -> None:
