@@ -14,58 +14,46 @@ import msgspec
 
 from pipeline.manifests.files import manifests_of
 from pipeline.manifests.writing import to_yaml
-from pipeline.policies.model import PolicySet
 from pipeline.readiness.flow import Made
 from pipeline.request import Object
 from pipeline.runs import RunStore, StoredRun
 from pipeline.stages.assign import kind_of
 from pipeline.stages.stage import Stage
-from pipeline.stages.validating.load import parse_policy_set
-from pipeline.stages.validating.written import read_of
 
-_POLICIES, _MADE, _COSTS, _MANIFESTS, _CLUSTER = "policies.yaml", "report.json", "costs.json", "manifests.yaml", "cluster"
+_MADE, _COSTS, _MANIFESTS, _CLUSTER = "report.json", "costs.json", "manifests.yaml", "cluster"
+_POLICIES = "policies.yaml"  # the former name of the manifests of policies
 _LABEL = "label.json"
 _NAME_MAX = 80
 
 
-def keep_policies(lake: Path, run_id: str, policies: PolicySet | None) -> None:
-    """Keep the policies of a run, unless they came from the log."""
-    if policies is not None:
-        RunStore(lake).run(run_id).keep(_POLICIES, to_yaml(read_of(policies)).encode())
+def keep_rules(lake: Path, run_id: str, stage: Stage[Any, Any], rules: Any, texts: Iterable[tuple[str, str]]) -> None:
+    """Keep what a run of a stage judged by: its rules as manifests, or else those of the stage among the given texts."""
+    kept = stage.readiness.kept(rules)
+    if found := of_stage(texts, stage) if kept is None else kept:
+        keep_manifests(lake, run_id, found)
 
 
-def kept_policies(lake: Path, run_id: str) -> PolicySet | None:
-    """The policies of a run, or None where they are not kept."""
-    text = RunStore(lake).run(run_id).kept(_POLICIES)
-    return parse_policy_set([("policies", text.decode("utf-8"))]) if text is not None else None
+def of_stage(texts: Iterable[tuple[str, str]], stage: Stage[Any, Any]) -> list[Object]:
+    """The objects among manifests by whose kinds a stage judges, as they were given."""
+    return [document.value for document in manifests_of(texts) if kind_of(document) in stage.kinds]
 
 
 def keep_manifests(lake: Path, run_id: str, manifests: Sequence[Object]) -> None:
-    """Keep the manifests of a run of another stage than policies, as they were given."""
+    """Keep the manifests of a run."""
     RunStore(lake).run(run_id).keep(_MANIFESTS, to_yaml(manifests).encode())
 
 
 def kept_manifests(lake: Path, run_id: str) -> str | None:
-    """The manifests of a run of another stage as YAML, or None where they are not kept."""
-    text = RunStore(lake).run(run_id).kept(_MANIFESTS)
+    """The manifests of a run as YAML, or None where they are not kept."""
+    stored = RunStore(lake).run(run_id)
+    text = stored.kept(_MANIFESTS) or stored.kept(_POLICIES)
     return text.decode("utf-8") if text is not None else None
-
-
-def keep_rules(lake: Path, run_id: str, stage: Stage[Any, Any], rules: Any, texts: Iterable[tuple[str, str]]) -> None:
-    """Keep what a run of a stage judged by: the policies as they were read, other manifests of the stage as they were given."""
-    if isinstance(rules, PolicySet):
-        keep_policies(lake, run_id, rules)
-    else:
-        keep_manifests(lake, run_id, [each.value for each in manifests_of(texts) if kind_of(each) in stage.kinds])
 
 
 def kept_rules(lake: Path, run_id: str, stage: Stage[Any, Any]) -> Any:
     """The rules of a run of this stage, or None where its manifests are not kept."""
-    stored = RunStore(lake).run(run_id)
-    for name in (_POLICIES, _MANIFESTS):
-        if (text := stored.kept(name)) is not None:
-            return stage.read(manifests_of([(name.partition(".")[0], text.decode("utf-8"))]))
-    return None
+    text = kept_manifests(lake, run_id)
+    return stage.read(manifests_of([("manifests", text)])) if text is not None else None
 
 
 class Label(msgspec.Struct, frozen=True):

@@ -2,78 +2,121 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import click
 
 from ingest.errors import InputError
+from pipeline.cel.minors import NEWEST
+from pipeline.manifests.documents import Document
 from pipeline.manifests.files import manifests_of
-from pipeline.policies.model import PolicySet
 from pipeline.policies.refusing import refuse_errors
 from pipeline.readiness.run import StageWalk
 from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
 from pipeline.runs.executors import Executor
 from pipeline.runs.plan import RunPlan
-from pipeline.stages.assign import assign, kind_of
-from pipeline.stages.registry import CHAIN, VALIDATING
+from pipeline.stages.assign import assign, kind_of, kind_words
+from pipeline.stages.registry import CHAIN, STAGES
 from pipeline.stages.stage import Stage
-from pipeline.stages.validating.plan import ReplayPlan
 
-from .beside_runs import keep_manifests, keep_policies
+from .beside_runs import keep_rules
 from .context import Context
 
 Texts = Sequence[tuple[str, str]]
 # A stage, and its rules.
 Judged: TypeAlias = tuple[Stage[Any, Any], Any]
+# Completes the rules of a stage.
+Complete: TypeAlias = Callable[[Stage[Any, Any], Any], Any]
 _MISTAKES_SHOWN = 10
+_KINDS_SHOWN = 3
+_NAMES_SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Given:
-    """The rules of each stage among given manifests, without those of policies, which have a flow of their own.
+    """The rules of each stage among given manifests.
 
-    `has_policies`: some manifest is a policy or a binding of one. `left` is a sentence on manifests that change nothing, `notes`
-    are sentences on keys that YAML reads as true or false, and on what a server of the version does not have.
+    `left` is a sentence on manifests that change nothing, `notes` are sentences on keys that YAML reads as true or false, and on
+    what a server of the version does not have.
     """
 
     texts: Texts
     stages: tuple[Judged, ...]
-    has_policies: bool
-    left: str
+    left: str = ""
     notes: tuple[str, ...] = ()
-
-    @property
-    def judges_policies(self) -> bool:
-        """Whether policies are asked about; also where no stage reads anything, so that the mistake is named."""
-        return self.has_policies or not self.stages
-
-    def with_policies(self, policies: PolicySet | None) -> list[Judged]:
-        """The rules of every stage, where the policies were read apart."""
-        return [*([(VALIDATING, policies)] if policies is not None else ()), *self.stages]
 
     def rules_of(self, stage: Stage[Any, Any]) -> Any:
         """The rules of a stage; without any among the manifests, those of no manifest."""
         return next((rules for found, rules in self.stages if found is stage), stage.read(()))
 
+    def needed(self, stage: Stage[Any, Any]) -> Any:
+        """The rules of a stage, for a command of this stage alone. Raises InputError where the manifests have none."""
+        rules = self.rules_of(stage)
+        if lacking := stage.readiness.lacks(rules):
+            raise _nothing(self.texts, manifests_of(self.texts), lacking)
+        return rules
 
-def given_of(texts: Texts, version: tuple[int, int] | None = None) -> Given:
-    """Read manifests. Raises InputError with file and line.
 
-    With a `version`, it raises also for manifests that an API server of this minor version rejects because of an expression. The
-    flow of policies does so itself.
+def given_of(
+    texts: Texts,
+    version: tuple[int, int] | None = None,
+    lake: Path | None = None,
+    *,
+    are_stored: bool = False,
+    complete: Complete = lambda stage, rules: rules,
+    needs_all: bool = True,
+) -> Given:
+    """Read manifests. Raises InputError with file and line, and where no stage judges by them.
+
+    With a `version`, it raises also for manifests that an API server of this minor version rejects because of an expression. It
+    takes expressions that a cluster of the lake has stored, and all that some version takes where the manifests `are_stored`, such
+    as the version before a change. `complete` completes the rules of a stage, for example from the log. Unless it `needs_all`,
+    manifests may lack what their stage needs.
     """
     documents = manifests_of(texts)
     assigned = assign(documents)
     notes = tuple(dict.fromkeys(note for document in documents for note in document.notes))
-    if version is not None:
-        told = (remark for stage, rules in assigned.rules for remark in stage.readiness.remarks(rules, version))
+    stages = tuple((stage, complete(stage, rules)) for stage, rules in assigned.rules)
+    lacking = next((kind for stage, rules in stages if (kind := stage.readiness.lacks(rules))), "")
+    if needs_all and (not stages or lacking):
+        raise _nothing(texts, documents, lacking or next(kind for each in STAGES if (kind := each.readiness.lacks(each.read(())))))
+    if version is not None and are_stored:
+        refuse_errors([error for stage, rules in stages for error in stage.readiness.unusable(rules, version)])
+    elif version is not None:
+        refuse_errors([error for stage, rules in stages for error in stage.readiness.refused(rules, version, lake)])
+        told = (remark for stage, rules in stages for remark in stage.readiness.remarks(rules, version))
         notes = (*notes, *dict.fromkeys(told))
-    others = tuple((stage, rules) for stage, rules in assigned.rules if stage is not VALIDATING)
-    if version is not None:
-        refuse_errors([error for stage, rules in others for error in stage.readiness.uncompilable(rules, version)])
-    return Given(texts, others, len(others) < len(assigned.rules), assigned.words_of_left, notes)
+    return Given(texts, stages, assigned.words_of_left, notes)
+
+
+def given_for_any(texts: Texts) -> Given:
+    """Read manifests for clusters of any version. Raises InputError as given_of, for expressions that no server takes."""
+    given = given_of(texts, NEWEST, are_stored=True)
+    refuse_errors([error for stage, rules in given.stages for error in stage.readiness.uncompilable(rules, NEWEST)])
+    return given
+
+
+def _nothing(texts: Texts, documents: Sequence[Document], lacking: str) -> InputError:
+    """The error for manifests that have nothing to judge by; `lacking` is a kind that would have been judged."""
+    names = [name for name, _ in texts]
+    more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
+    kinds = Counter(map(kind_words, documents)).most_common(_KINDS_SHOWN)
+    there = f", but {', '.join(f'{count} {kind}' for kind, count in kinds)}" if kinds else ""
+    return InputError(f"{', '.join(names[:_NAMES_SHOWN])}{more}: found no {lacking}{there}", _instead(documents, lacking))
+
+
+def _instead(documents: Sequence[Document], lacking: str) -> str:
+    """What to do with manifests that have nothing to judge by: stages that read their kinds, or all kinds that Hindcast replays."""
+    kinds = set(map(kind_of, documents))
+    others = [each for each in STAGES if each.kinds & kinds and lacking not in {kind.kind for kind in each.kinds}]
+    if others:
+        things = " and ".join(stage.readiness.words.things for stage in others)
+        return f"`hindcast replay -f` and `hindcast readiness -f` judge {things}"
+    return f"Hindcast replays {', '.join(sorted({kind.kind for stage in STAGES for kind in stage.kinds}))}"
 
 
 def chain_of(texts: Texts, version: tuple[int, int]) -> Judged:
@@ -94,11 +137,6 @@ def warn_of(own: Context, given: Given) -> None:
     for sentence in (given.left, *given.notes):
         if sentence:
             own.warn(sentence)
-
-
-def of_stage(texts: Texts, stage: Stage[Any, Any]) -> list[Any]:
-    """The objects among manifests by whose kinds a stage judges, as they were given."""
-    return [document.value for document in manifests_of(texts) if kind_of(document) in stage.kinds]
 
 
 def say_mistakes(own: Context, stage: Stage[Any, Any], rules: Any, replaces_all: bool) -> None:
@@ -132,10 +170,7 @@ def walk(own: Context, texts: Texts, workers: int, executor: Executor | None = N
         if kind is RunKind.TRIAL:
             return summary
         own.note_defects(summary.defects)
-        if isinstance(plan, ReplayPlan):
-            keep_policies(own.lake, summary.run_id, plan.policies)
-        elif kind is RunKind.REPLAY:
-            keep_manifests(own.lake, summary.run_id, of_stage(texts, stage))
+        keep_rules(own.lake, summary.run_id, stage, plan.judged_by, texts if kind is RunKind.REPLAY else ())
         return summary
 
     return walked

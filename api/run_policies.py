@@ -12,16 +12,16 @@ from pipeline.stages.stage import Stage
 from pipeline.stages.validating.load import parse_policy_set
 from pipeline.stages.validating.plan import AS_RECORDED
 
-from .beside_runs import kept_policies, kept_rules
+from .beside_runs import kept_manifests, kept_rules
 from .pages.manifest import binding_manifest, policy_manifest
 from .stored_runs import run_plan
 
 
 def policies_of_run(lake: Path, run_id: str) -> PolicySet | None:
     """The policies of a run with its bindings and objects; None if it used the policies in force. Raises NotFoundError."""
-    kept = kept_policies(lake, run_id)
+    kept = kept_manifests(lake, run_id)
     if kept is not None:
-        return kept
+        return parse_policy_set([("policies", kept)])
     given = run_plan(lake, run_id).get("policies", "")
     if isinstance(given, str):
         return None

@@ -14,9 +14,10 @@ from typing import Any
 from ingest.errors import EvidenceError, LakeError
 from pipeline.policies.verdict import STAGE
 from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
+from pipeline.stages.validating.load import parse_policy_set
 from pipeline.stages.validating.plan import AS_RECORDED, ReplayPlan
 
-from .beside_runs import kept_policies, label_of
+from .beside_runs import kept_manifests, label_of
 from .errors import NotFoundError
 
 _SUBJECTS_SHOWN = 2
@@ -109,7 +110,8 @@ def stored_plan(lake: Path, run_id: str) -> ReplayPlan:
         raise EvidenceError(
             f"run {run_id} is of stage {document['stage']}, and has no policies", "ask for its verdicts and its readiness"
         )
-    return ReplayPlan.of_document(document, kept_policies(lake, run_id))
+    kept = kept_manifests(lake, run_id)
+    return ReplayPlan.of_document(document, parse_policy_set([("policies", kept)]) if kept is not None else None)
 
 
 def stored(lake: Path, run_id: str) -> StoredRun:

@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .dimensions import DIMENSIONS
-    from .lake import LakeReader, open_lake, rollup_columns, rows_of, view_names
+    from .lake import LakeReader, open_if_there, open_lake, rollup_columns, rows_of, view_names
 
 # Loaded on first use: most commands need few of these.
 _PUBLIC = {
     "DIMENSIONS": ".dimensions",
     "LakeReader": ".lake",
+    "open_if_there": ".lake",
     "open_lake": ".lake",
     "rollup_columns": ".lake",
     "rows_of": ".lake",
     "view_names": ".lake",
 }
 
-__all__ = ["DIMENSIONS", "LakeReader", "open_lake", "rollup_columns", "rows_of", "view_names"]
+__all__ = ["DIMENSIONS", "LakeReader", "open_if_there", "open_lake", "rollup_columns", "rows_of", "view_names"]
 
 
 def __getattr__(name: str) -> Any:

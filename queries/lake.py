@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -63,6 +63,16 @@ def open_lake(
     """
     lake = Lake.open(path)  # closed with the last of the readers that share this list
     return LakeReader(lambda: files or files_of(lake, cluster), threads, memory_bytes_max)
+
+
+@contextmanager
+def open_if_there(path: Path | None) -> Iterator[LakeReader | None]:
+    """A reader of a lake, closed at the end; None without a lake."""
+    if path is None or not (path / "manifest.sqlite").exists():
+        yield None
+        return
+    with closing(open_lake(path)) as reader:
+        yield reader
 
 
 def files_of(lake: Lake, cluster: str = "") -> LakeFiles:

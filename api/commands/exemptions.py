@@ -20,9 +20,8 @@ from . import replay
 from .parts import options
 
 if TYPE_CHECKING:
-    from api.given import Judged, Texts
+    from api.given import Given, Judged, Texts
     from api.printing.output import Table
-    from pipeline.policies.model import PolicySet
     from pipeline.readiness.exempting.exclusions import Exclusion
     from pipeline.readiness.exempting.proposal import Proposal
     from pipeline.readiness.exempting.review import Finding, Overdue
@@ -79,20 +78,19 @@ def command(
     from pipeline.runs.window import Window
     from pipeline.stages.stage import Asked
 
+    from .parts.texts import read_texts
     from .parts.window import check_window
-    from .policies import checked_policies, read_texts
 
     own: Context = context.obj
     window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)
     check_window(own, window)
     day = parse_expiry(expires, datetime.now(UTC).date())
-    given = given_of(read_texts(policies), version)
+    given = given_of(read_texts(policies), version, own.lake)
     warn_of(own, given)
     asked = Asked(window, version, other_authorizers)
-    read = checked_policies(own, given.texts, version) if given.judges_policies else None
     if check:
-        return check_present(own, read, asked, workers, output.value, exit_code)
-    found = list(_proposals(own, given.texts, given.with_policies(read), asked, day, replay.workers_or_default(own, workers)))
+        return check_present(own, given, asked, workers, output.value, exit_code)
+    found = list(_proposals(own, given.texts, given.stages, asked, day, replay.workers_or_default(own, workers)))
     for each in found:
         _print(each, output, limit)
     return int(exit_code and not all(each.denies_nothing and each.fits_later for each in found))
@@ -266,8 +264,8 @@ def left_table(proposal: Proposal) -> Table:
     return Table("left", columns, rows, "The replay with these exemptions", tuple(notes))
 
 
-def check_present(own: Context, policies: PolicySet | None, asked: Asked, workers: int | None, output: str, exit_code: bool) -> int:
-    """Print which existing exemptions should be removed; returns 1 if there is one and `exit_code` is set.
+def check_present(own: Context, given: Given, asked: Asked, workers: int | None, output: str, exit_code: bool) -> int:
+    """Print which existing exemptions of policies should be removed; returns 1 if there is one and `exit_code` is set.
 
     Raises InputError without policies, and for a format.
     """
@@ -277,11 +275,9 @@ def check_present(own: Context, policies: PolicySet | None, asked: Asked, worker
     from pipeline.stages.registry import VALIDATING
     from queries import open_lake
 
-    if policies is None:
-        raise InputError("--check-exemptions reviews exemptions of policies", "leave it out to find exemptions of these")
     if output not in {form.value for form in Format}:
         raise InputError(f"--check-exemptions has no output {output}", f"use one of {', '.join(Format)}")
-    manifests = Manifests.of(VALIDATING.readiness.exemptions.written(policies), VALIDATING.kinds)
+    manifests = Manifests.of(VALIDATING.readiness.exemptions.written(given.needed(VALIDATING)), VALIDATING.kinds)
     with closing(open_lake(own.lake)) as reader:
         own.say("replaying without each exemption")
         count = replay.workers_or_default(own, workers)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import click
 import typer
@@ -18,10 +17,6 @@ from pipeline.stages.names import DEFAULT as DEFAULT_STAGE
 from pipeline.stages.names import IN_LOG
 
 from .parts import options
-
-if TYPE_CHECKING:
-    from pipeline.policies.model import PolicySet
-
 
 _WIDTH_MAX = 120
 
@@ -74,7 +69,7 @@ def command(
     from pipeline.report.texts import json_text, yaml_text
     from queries import open_lake
 
-    from .policies import read_texts
+    from .parts.texts import read_texts
 
     own: Context = context.obj
     version = asked_values.parse_version(kubernetes_version)
@@ -90,7 +85,7 @@ def command(
         if chain:
             found = question.by(*chain_of(texts, version))
         elif texts:
-            found = question.given(given_of(texts, version), lambda: _policies(texts, version))
+            found = question.given(given_of(texts, version, own.lake))
         else:
             found = question.recorded(stage)
     match output:
@@ -104,11 +99,3 @@ def command(
             whole = output is ExplanationFormat.WIDE
             sys.stdout.write("\n".join(as_text(each, width, whole=whole) for each in found))
     return 0
-
-
-def _policies(texts: Sequence[tuple[str, str]], version: tuple[int, int]) -> PolicySet:
-    from .policies import parse_policies, refuse_uncompilable
-
-    policies = parse_policies(texts)
-    refuse_uncompilable(policies, version)
-    return policies

@@ -76,26 +76,23 @@ def command(
     The clusters that cannot be judged stand apart with the reason. An interrupted command goes on where it stopped.
     """
     from api import asked_values
-    from api.given import given_of, warn_of
+    from api.given import given_for_any, warn_of
     from api.printing.output import Format, render
     from api.printing.targets import check_file
-    from pipeline.cel.minors import NEWEST
     from pipeline.fleet import Question
     from pipeline.readiness.rules import ReadinessRules
     from pipeline.report.fleet import FLEET_FORMATS, fleet_format_of
     from pipeline.runs.window import Window
 
-    from .policies import parse_policies, read_texts, refuse_uncompilable
+    from .parts.texts import read_texts
 
     own: Context = context.obj
     for path in report_file or ():
         fleet_format_of(path.name)
         check_file("--report-file", path)
     texts = tuple(read_texts(policies))
-    given = given_of(texts, NEWEST)
-    if given.judges_policies:
-        # Whether a policy fits the version of a cluster is part of the answer on that cluster.
-        refuse_uncompilable(parse_policies(texts), NEWEST, are_stored=True)
+    # Whether a policy fits the version of a cluster is part of the answer on that cluster.
+    given = given_for_any(texts)
     warn_of(own, given)
     question = Question(
         texts,

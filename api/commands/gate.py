@@ -99,7 +99,7 @@ def command(
     from pipeline.readiness.rules import ReadinessRules
 
     from .exemptions import parse_expiry
-    from .policies import read_texts
+    from .parts.texts import read_texts
 
     own: Context = context.obj
     reports.check_outputs(report_file, export)

@@ -220,23 +220,19 @@ def _read_given(path: Path | None, version: tuple[int, int]) -> AuditPolicy | No
 def _needed(paths: list[Path] | None, record_reads: bool) -> str:
     """The audit policy for the manifests of files, or for any policy. Roles and chains judge reads too."""
     from api.checks.coverage import coverage_of
-    from api.given import given_of
+    from api.given import given_for_any
     from ingest.server.recommended import audit_policy_text
-    from pipeline.cel.minors import NEWEST
-    from pipeline.policies.model import PolicySet
-    from pipeline.stages.registry import AUTHORIZATION, CONDITIONS
+    from pipeline.stages.registry import AUTHORIZATION, CONDITIONS, VALIDATING
 
-    from .policies import parse_policies, read_texts, refuse_uncompilable
+    from .parts.texts import read_texts
 
     if not paths:
         return audit_policy_text(record_reads=record_reads)
-    texts = read_texts(paths)
-    given = given_of(texts, NEWEST)
+    given = given_for_any(read_texts(paths))
     judges_reads = any(stage in (AUTHORIZATION, CONDITIONS) for stage, _ in given.stages)
     # The manifests of other stages may concern any write.
-    policies = parse_policies(texts) if given.judges_policies else PolicySet((), ())
-    refuse_uncompilable(policies, NEWEST, are_stored=True)
-    coverage = coverage_of(policies) if given.judges_policies and not given.stages else None
+    policies = given.rules_of(VALIDATING) if all(stage is VALIDATING for stage, _ in given.stages) else None
+    coverage = coverage_of(policies) if policies is not None else None
     return audit_policy_text(coverage, record_reads=record_reads or judges_reads)
 
 

@@ -66,8 +66,8 @@ def command(
     from queries import open_lake
 
     from .parts.clusters import cluster_files, known_clusters
+    from .parts.texts import read_texts
     from .parts.window import check_window
-    from .policies import read_texts
 
     own: Context = context.obj
     window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,6 @@ from api.context import Context
 from api.printing.output import Format
 from ingest.errors import InputError
 
-from . import replay
 from .parts import options
 
 if TYPE_CHECKING:
@@ -52,13 +52,17 @@ def command(
 ) -> int:
     """Print the CEL cost of each expression over recorded requests, or the type-check warnings of a cluster."""
     from api import asked_values
+    from api.given import given_of, warn_of
     from api.printing.output import render
     from pipeline.runs.window import Window
+    from pipeline.stages.registry import VALIDATING
+    from pipeline.stages.stage import Asked
     from pipeline.stages.validating.costs import policy_costs
+    from queries import open_lake
 
     from .parts.policy_check import check
+    from .parts.texts import read_texts
     from .parts.window import check_window
-    from .policies import chosen_policies
 
     own: Context = context.obj
     policies = [*(files or ()), *(policies or ())]
@@ -68,8 +72,11 @@ def command(
     if openapi:
         raise InputError("--openapi belongs to hindcast policy check", "leave it out")
     check_window(own, window)
-    given = chosen_policies(own, policies, None, None, version)
-    plan = replay.plan_of(own, given, window, version, other_authorizers, 1)
+    given = given_of(read_texts(policies), version, own.lake)
+    warn_of(own, given)
+    rules = given.needed(VALIDATING)
+    with closing(open_lake(own.lake)) as reader:
+        plan = VALIDATING.plan(reader, rules, Asked(window, version, other_authorizers))
     with own.progress("counting costs") as step:
         found = policy_costs(plan, own.lake, step)
     render([policies_table(found), figures_table(found), nearest_table(found)], output, limit=limit)

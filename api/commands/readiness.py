@@ -70,25 +70,24 @@ def command(
     from .exemptions import check_present, parse_expiry
     from .parts.clusters import cluster_files
     from .parts.made_reports import make_reports, write_extra
+    from .parts.texts import read_texts
     from .parts.window import check_window
-    from .policies import checked_policies, chosen_policies, read_texts
 
     own: Context = context.obj
     version, window = asked_values.parse_version(kubernetes_version), Window(*asked_values.parse_window(since, until))
     if check_exemptions:
-        present = chosen_policies(own, policies, None, None, version)
+        present = given_of(read_texts(policies), version, own.lake)
         return check_present(own, present, StageAsked(window, version), workers, output.value, exit_code)
     reports.check_outputs(report_file, export)
     chosen = ReadinessRules.load(rules) if rules else ReadinessRules()
-    given = given_of(read_texts(policies), version)
+    given = given_of(read_texts(policies), version, own.lake)
     warn_of(own, given)
     files = cluster_files(own, cluster)
     check_window(own, window)
-    read = checked_policies(own, given.texts, version) if given.judges_policies else None
     asked = StageAsked(window, version, other_authorizers, only_given)
     day = parse_expiry(expires, datetime.now(UTC).date())
     wanted = Wanted(chosen, calibration, with_exemptions, day)
-    made = make_reports(own, given.texts, given.with_policies(read), asked, wanted, workers, export, files)
+    made = make_reports(own, given.texts, given.stages, asked, wanted, workers, export, files)
     if extra_roles is not None and any(each.extra for each in made):
         write_extra(made, extra_roles)
     found = [each.report for each in made]

@@ -45,7 +45,7 @@ def command(
 ) -> int:
     """Plan the way to Deny in waves of namespaces, prove the first wave in a replay, and print what the others wait for."""
     from api import asked_values
-    from api.given import walk
+    from api.given import given_of, walk, warn_of
     from pipeline.readiness.assess import judge_units
     from pipeline.readiness.exempting.manifests import Manifests
     from pipeline.readiness.rules import ReadinessRules
@@ -59,19 +59,21 @@ def command(
     from pipeline.stages.stage import Asked
     from queries import open_lake
 
+    from .parts.texts import read_texts
     from .parts.window import check_window
-    from .policies import checked_policies, read_texts
 
     own: Context = context.obj
     window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)
     check_window(own, window)
     chosen = ReadinessRules.load(rules) if rules else ReadinessRules()
     texts, count = read_texts(policies), replay.workers_or_default(own, workers)
-    given = checked_policies(own, texts, version)
-    manifests = Manifests.of(VALIDATING.readiness.exemptions.written(given), VALIDATING.kinds)
+    given = given_of(texts, version, own.lake)
+    warn_of(own, given)
+    judged = given.needed(VALIDATING)
+    manifests = Manifests.of(VALIDATING.readiness.exemptions.written(judged), VALIDATING.kinds)
     start_processes(own.lake, count)
     walked = walk(own, texts, count)
-    run = run_stage(own.lake, VALIDATING, given, Asked(window, version, other_authorizers), walked, RunKind.REPLAY)
+    run = run_stage(own.lake, VALIDATING, judged, Asked(window, version, other_authorizers), walked, RunKind.REPLAY)
     with closing(open_lake(own.lake, files=run.plan.files)) as reader, dry_runs_kept(reader.connection):
         judge_units(reader.connection, str(run.verdicts(own.lake)), chosen)
         found = plan_waves(reader.connection, chosen, manifests, VALIDATING.readiness)

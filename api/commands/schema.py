@@ -77,10 +77,10 @@ def command(
     from pipeline.stages.schema.checking import check_definitions, definition_documents, unreadable
     from pipeline.stages.schema.objects import Outcome, object_findings
     from pipeline.stages.schema.objects import unreadable as unreadable_object
+    from queries import open_if_there
 
     from .parts.schema_fields import fields, kind_of
     from .parts.schema_stored import dormant, stuck
-    from .policies import open_if_there
 
     own: Context = context.obj
     window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)

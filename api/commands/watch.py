@@ -22,7 +22,7 @@ from .parts import options
 
 if TYPE_CHECKING:
     from api.checks.watch_metrics import WatchMetrics
-    from api.given import Texts
+    from api.given import Judged, Texts
     from pipeline.readiness.model import Fidelity, Status
     from pipeline.readiness.watching import Cursor, FirstDenial, Key, Watch
     from pipeline.runs import Defect
@@ -72,7 +72,7 @@ def command(
     from pipeline.readiness.watching import Watch
     from queries import open_lake
 
-    from .policies import read_texts
+    from .parts.texts import read_texts
 
     own: Context = context.obj
     version = asked_values.parse_version(kubernetes_version)
@@ -96,27 +96,23 @@ def command(
         reader.close()
 
 
-def _watched(own: Context, texts: Texts, version: tuple[int, int], replaces_all: bool) -> tuple[list[tuple[Any, Any]], str]:
+def _watched(own: Context, texts: Texts, version: tuple[int, int], replaces_all: bool) -> tuple[Sequence[Judged], str]:
     """The rules to watch by stage, and a digest of them."""
-    from api.given import given_of, of_stage, say_mistakes, warn_of
+    from api.given import given_of, say_mistakes, warn_of
+    from pipeline.manifests.files import manifests_of
     from pipeline.manifests.writing import to_yaml
     from pipeline.readiness.watching import watched_digest
-    from pipeline.stages.validating.written import read_of
 
-    from .policies import checked_policies
-
-    given = given_of(texts, version)
+    given = given_of(texts, version, own.lake)
     warn_of(own, given)
-    policies = checked_policies(own, texts, version) if given.judges_policies else None
-    watched = to_yaml(read_of(policies)) if policies is not None else ""
     for stage, rules in given.stages:
         say_mistakes(own, stage, rules, replaces_all)
-        watched += f"{stage.name} {replaces_all} {to_yaml(of_stage(texts, stage))}"
-    return given.with_policies(policies), watched_digest(watched, version)
+    watched = to_yaml(each.value for each in manifests_of(texts))
+    return given.stages, watched_digest(f"{replaces_all} {watched}", version)
 
 
 def _agreement(
-    own: Context, texts: Texts, chosen: Sequence[tuple[Any, Any]], version: tuple[int, int], workers: int | None
+    own: Context, texts: Texts, chosen: Sequence[Judged], version: tuple[int, int], workers: int | None
 ) -> dict[str, Fidelity]:
     """How far the replay agrees with the record, by judged thing."""
     from api.given import walk

@@ -261,7 +261,7 @@ def _configurations(files: Sequence[Path], version: tuple[int, int]) -> tuple[Co
     from pipeline.stages.registry import WEBHOOKS
     from pipeline.stages.webhooks.model import AsRecorded
 
-    from .policies import read_texts
+    from .parts.texts import read_texts
 
     found = WEBHOOKS.read(manifests_of(read_texts(list(files))))
     if isinstance(found, AsRecorded) or not found:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ingest.errors import EvidenceError, InputError
 from pipeline.explaining.asked import Asked
 from pipeline.explaining.explanation import Explanation, InOwnWords, NotExplained
-from pipeline.policies.model import PolicySet
 from pipeline.stages.names import IN_LOG
 from pipeline.stages.registry import DEFAULT, stage_of
 from pipeline.stages.stage import Stage
@@ -37,10 +35,12 @@ class ByStage:
     request: Found
     options: Asked
 
-    def given(self, given: Given, policies: Callable[[], PolicySet]) -> list[Made]:
-        """By each stage that reads some of the manifests; `policies` reads those of the stage of policies."""
+    def given(self, given: Given) -> list[Made]:
+        """By each stage that reads some of the manifests. Raises InputError where none of these stages explains itself."""
         found = [each for stage, rules in given.stages for each in self.by(stage, rules)]
-        return [*found, *(self.by(DEFAULT, policies()) if given.has_policies or not found else ())]
+        if not found:
+            given.needed(DEFAULT)
+        return found
 
     def recorded(self, stage: str) -> list[Made]:
         """By what the log shows in force at the time of the request."""

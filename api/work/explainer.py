@@ -32,7 +32,6 @@ from queries import open_lake
 from .. import priorities
 from ..ask.json_values import json_bytes
 from ..asked_values import parse_version
-from ..commands.policies import posted_policies
 from ..confinement import confine, processor_seconds
 from ..errors import TooCostlyError, classify
 from ..exhausted import wants_memory
@@ -86,7 +85,7 @@ def _explained(lake: Path, order: Mapping[str, Any], by: ByStage) -> list[Made]:
     if order["policies"] is not None:
         text, version = order["policies"], by.options.version
         check_posted(text)
-        return by.given(given_of([("policies", text)], version), lambda: posted_policies(text, version, lake))
+        return by.given(given_of([("policies", text)], version, lake))
     if order["run_id"] is None:
         return by.recorded(order["stage"])
     stage = stage_of(run(lake, order["run_id"]).stage)

@@ -35,7 +35,6 @@ from pipeline.stages.stage import Stage
 from queries import LakeReader
 
 from ..commands.parts.window import check_window
-from ..commands.policies import checked_policies
 from ..context import Context
 from ..given import Given, Texts, given_of, say_mistakes, walk, warn_of
 from .jobs import State
@@ -120,8 +119,8 @@ def answer(
     """
     window, rules_of_gate = Window(question.since, question.until), ReadinessRules.of(question.rules, "rules")
     check_window(own, window)
-    given = given_of(question.policies, question.kubernetes_version)
-    before = given_of(question.against) if question.against else None
+    given = given_of(question.policies, question.kubernetes_version, own.lake)
+    before = given_of(question.against, question.kubernetes_version, are_stored=True) if question.against else None
     for version in (given, before):
         if version is not None:
             warn_of(own, version)
@@ -129,14 +128,9 @@ def answer(
     _check_renamed(question.renamed, given, before)
     gate = _Gate(own, question, window, rules_of_gate, workers, begin, walked or walk(own, question.policies, workers))
     found = []
-    if given.has_policies or not stages:
-        minor = question.kubernetes_version
-        start_processes(own.lake, workers)
-        policies = checked_policies(own, question.policies, minor)
-        old = checked_policies(own, question.against, minor, are_stored=True) if question.against else None
-        found.append(gate.report(*given.with_policies(policies)[0], old))
+    start_processes(own.lake, workers)
     for stage in stages:
-        rules, old = given.rules_of(stage), before.rules_of(stage) if before is not None else None
+        rules, old = given.needed(stage), before.needed(stage) if before is not None else None
         say_mistakes(own, stage, rules, question.only)
         found.append(gate.report(stage, rules, old))
     report = with_caveats(joined_over(own.lake, None, [each for each, _ in found]), own.warnings)
@@ -144,11 +138,12 @@ def answer(
 
 
 def _judged_stages(own: Context, given: Given, before: Given | None) -> list[Stage[Any, Any]]:
-    """The stages with manifests in either version, without that of policies, in the order of the registry."""
-    if before is not None and before.has_policies and given.stages and not given.has_policies:
-        own.warn("only the version before has policies, so each of their denials is gone")
-    every = [*given.stages, *(before.stages if before is not None else ())]
-    return [stage for stage in STAGES if any(found is stage for found, _ in every)]
+    """The stages with manifests in either version, in the order of the registry."""
+    now, old = ([stage for stage, _ in each.stages] if each is not None else [] for each in (given, before))
+    gone = [stage for stage in old if stage not in now and stage.readiness.lacks(stage.read(()))]
+    for stage in gone:
+        own.warn(f"only the version before has {stage.readiness.words.things}, so each of their denials is gone")
+    return [stage for stage in STAGES if stage not in gone and (stage in now or stage in old)]
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ import msgspec
 from ingest.errors import HindcastError
 from ingest.holds import hold_files
 from ingest.owning import telling_waits
-from pipeline.policies.model import PolicySet
 from pipeline.readiness.flow import Wanted, make_report
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.readiness.run import run_stage
@@ -34,17 +33,15 @@ from pipeline.runs.plan import RunPlan
 from pipeline.runs.window import Window
 from pipeline.stages.stage import Asked as StageAsked
 from pipeline.stages.stage import Stage
-from pipeline.stages.validating.plan import ReplayPlan
 
 from .. import priorities
 from ..ask.run_costs import count_costs, plan_costs
-from ..beside_runs import keep_gate, keep_made, keep_manifests, keep_policies, keep_rules
-from ..commands.policies import checked_policies, posted_policies
+from ..beside_runs import keep_gate, keep_made, keep_rules
 from ..confinement import confine
 from ..context import Context
 from ..errors import TooCostlyError, classify
 from ..exhausted import wants_memory
-from ..given import Given, Texts, given_of, of_stage
+from ..given import Given, Texts, given_of
 from ..posted import check_posted
 from .gating import GateQuestion, answer
 from .jobs import Order, State, Task
@@ -113,19 +110,17 @@ def _check(task: Task) -> None:
         _read(lake, order)
         return
     question = GateQuestion.from_json(order.gate)
-    for texts, version in ((question.policies, question.kubernetes_version), (question.against, None)):
+    for texts, is_before in ((question.policies, False), (question.against, True)):
         for name, text in texts:
             check_posted(text, name)
-        if texts and given_of(texts, version).judges_policies:
-            own = Context(lake, quiet=True, speaks=False)
-            checked_policies(own, texts, question.kubernetes_version, are_stored=version is None)
+        if texts:
+            given_of(texts, question.kubernetes_version, lake, are_stored=is_before)
 
 
-def _read(lake: Path, order: Order) -> tuple[Given, PolicySet | None]:
-    """The manifests of an order, and the policies among them. Raises InputError with the line."""
+def _read(lake: Path, order: Order) -> Given:
+    """The manifests of an order. Raises InputError with the line."""
     check_posted(order.policies)
-    given = given_of([("policies", order.policies)], order.kubernetes_version)
-    return given, posted_policies(order.policies, order.kubernetes_version, lake) if given.judges_policies else None
+    return given_of([("policies", order.policies)], order.kubernetes_version, lake)
 
 
 def _replay(task: Task) -> None:
@@ -138,11 +133,10 @@ def _replay(task: Task) -> None:
         with hold_files(lake, time.time()), ExitStack() as used:
             _gate(lake, order.gate, task.output_bytes_max, used)
         return
-    given, policies = _read(lake, order)
+    given = _read(lake, order)
     with hold_files(lake, time.time()):
         runs: dict[str, str] = {}
-        every = given.with_policies(policies)
-        summaries = [_replay_stage(lake, stage, rules, given.texts, task, runs) for stage, rules in every]
+        summaries = [_replay_stage(lake, stage, rules, given.texts, task, runs) for stage, rules in given.stages]
     planned = sum(summary.planned for summary in summaries)
     _tell(state=State.FINISHED, planned=planned, done=planned)
 
@@ -202,10 +196,7 @@ def _gate(lake: Path, asked: bytes, output_bytes_max: int, used: ExitStack) -> N
         summary = _run_stage(lake, stage, plan, output_bytes_max, kind)
         used.enter_context(RunStore(lake).run(summary.run_id).in_use())
         own.note_defects(summary.defects)
-        if isinstance(plan, ReplayPlan):
-            keep_policies(lake, summary.run_id, plan.policies)
-        elif kind is RunKind.REPLAY:
-            keep_manifests(lake, plan.run_id, of_stage(question.policies, stage))
+        keep_rules(lake, plan.run_id, stage, plan.judged_by, question.policies if kind is RunKind.REPLAY else ())
         planned = plan.requests
         return summary
 

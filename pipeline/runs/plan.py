@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -54,6 +55,15 @@ class RunPlan:
     def run_id(self) -> str:
         """The name of the run: a digest of the plan, which holds one of the lake."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+
+    @property
+    def judged_by(self) -> Any:
+        """The rules, as the stage read them; None where it takes them from the log, or the plan does not hold them."""
+        return None
+
+    def by_resource(self) -> Counter[tuple[str, str]]:
+        """Requests by operation and resource, as in `("UPDATE", "deployments.apps/scale")`, as far as the plan has counted them."""
+        return Counter()
 
     def to_json(self) -> str:
         """The plan as one JSON document, with the rules in full."""

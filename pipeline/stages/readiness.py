@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -20,18 +20,18 @@ from ..authorization import OtherAuthorizers
 from ..cel import ReadSet
 from ..explaining.asked import Asked
 from ..explaining.explanation import Told
-from ..manifests.documents import Document
 from ..request import Object
 from ..requests.lanes import Lane, LaneName
 from ..runs.flips import flips, flips_tables
 from ..runs.plan import RunPlan
+from ..runs.summary import RunSummary
 from ..runs.window import Window
 from ..tables import Table
-from .as_of import AsOf
 from .exempting import Exemptions
 from .flips_over_time import flips_over_time
 from .judging import Judges
 from .over_time import OverTime
+from .reading import StageReading
 
 RulesT = TypeVar("RulesT")
 PlanT = TypeVar("PlanT")
@@ -127,7 +127,7 @@ class Remedy(Generic[RulesT]):
         return [manifest for part in self.parts for manifest in part.manifests]
 
 
-class StageReadiness(Generic[RulesT, PlanT]):
+class StageReadiness(StageReading[RulesT], Generic[RulesT, PlanT]):
     """The answers of a stage to the questions of readiness."""
 
     words = StageWords()
@@ -144,17 +144,6 @@ class StageReadiness(Generic[RulesT, PlanT]):
     tells_steps = False
     # Whether `flip` compares with the version before, where there is one, so that one run of `over` says what a change does.
     flips_against_base = False
-
-    def uncompilable(self, rules: RulesT, version: tuple[int, int]) -> Sequence[tuple[str, str]]:
-        """Where expressions stand that do not compile, and why: an API server of this minor version rejects these manifests.
-
-        Those that `read` rejects are not among them. May also raise InputError for such manifests.
-        """
-        return ()
-
-    def remarks(self, rules: RulesT, version: tuple[int, int]) -> Sequence[str]:
-        """What a server of this minor version makes of the manifests that a user may not expect, as sentences."""
-        return ()
 
     def calibration(
         self, reader: LakeReader, plan: PlanT, others: OtherAuthorizers | None, change_delay: timedelta
@@ -252,13 +241,6 @@ class StageReadiness(Generic[RulesT, PlanT]):
         """
         raise NotImplementedError
 
-    def over(self, rules: RulesT, before: RulesT) -> RulesT:
-        """The rules of a version, where the version before is known: what only that one names is gone, for example.
-
-        Stages that judge by the given manifests alone need nothing of this.
-        """
-        return rules
-
     def names(self, rules: RulesT | None, plan: RunPlan) -> Sequence[str]:
         """The names of the judged things of a version."""
         return list(dict.fromkeys(item.policy for item in plan.bindings))
@@ -274,17 +256,6 @@ class StageReadiness(Generic[RulesT, PlanT]):
         """
         return ""
 
-    def as_of(self, reader: LakeReader, cluster: str, moment: datetime, rules: RulesT, replaces_all: bool) -> RulesT | None:
-        """The rules that the log shows of a cluster at a moment, as a version before `rules`; None if it cannot show them.
-
-        They are of the same objects as `rules`, or with `replaces_all` of all. Raises EvidenceError where they are not known.
-        """
-        return None
-
-    def recorded(self, reader: LakeReader, cluster: str, moment: datetime) -> AsOf[Document] | None:
-        """The manifests that the log shows in force at a moment; None if a replay of them needs more than manifests."""
-        return None
-
     def tables(self, reader: LakeReader, title: str, verdicts: Path) -> Sequence[Table]:
         """What `hindcast replay` prints of a run, the first table under this title. `verdicts` is the verdict table of the run."""
         return flips_tables(title, flips(reader, verdicts))
@@ -293,12 +264,16 @@ class StageReadiness(Generic[RulesT, PlanT]):
         """What only this stage can say of a change from the rules `before`; `asked` are the wishes for the plans."""
         return ()
 
-    def compared(self, reader: LakeReader, verdicts: Mapping[str, Path]) -> Sequence[Table]:
-        """What only this stage can say of its verdicts next to those of others; `verdicts` are those of each replayed stage."""
+    def run_tables(self, reader: LakeReader, plan: PlanT, summary: RunSummary, title: str, verdicts: Path) -> Sequence[Table]:
+        """The same of a whole run."""
+        return self.tables(reader, title, verdicts)
+
+    def changes(self, before: Path, after: Path) -> Sequence[Table]:
+        """What only this stage can say of the difference between two verdict tables, apart from requests that are newly denied."""
         return ()
 
-    def mistakes(self, rules: RulesT, replaces_all: bool) -> Sequence[str]:
-        """Sentences about manifests that the server accepts and that do not do what they seem to do."""
+    def compared(self, reader: LakeReader, verdicts: Mapping[str, Path]) -> Sequence[Table]:
+        """What only this stage can say of its verdicts next to those of others; `verdicts` are those of each replayed stage."""
         return ()
 
     def places(self, rules: RulesT) -> Sequence[Place]:

@@ -21,7 +21,7 @@ def mutating_rules(files: Sequence[Path], version: tuple[int, int]) -> MutatingR
     from api.given import given_of
     from pipeline.stages.registry import MUTATING
 
-    from ..policies import read_texts
+    from .texts import read_texts
 
     given = given_of(read_texts(list(files)), version) if files else None
     return next((rules for stage, rules in given.stages if stage is MUTATING), None) if given else None

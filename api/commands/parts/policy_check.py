@@ -38,22 +38,23 @@ def check(
 
     An API server type-checks no mutating policy, so those are only compiled.
     """
-    from api.given import given_of
+    from api.given import given_of, warn_of
     from api.printing.output import render
     from pipeline.policies.refusing import refuse_errors
     from pipeline.stages.mutating.compiled import too_new_expressions
-    from pipeline.stages.registry import MUTATING
-    from pipeline.stages.validating.load import parse_policy_set
+    from pipeline.stages.registry import MUTATING, VALIDATING
     from pipeline.stages.validating.typecheck import checked_rules, expression_warnings
+    from queries import open_if_there
 
-    from ..policies import checked_policies, open_if_there, read_texts
+    from .texts import read_texts
 
     texts = read_texts(paths)
-    read = given_of(texts, version)
+    read = given_of(texts, version, own.lake)
+    warn_of(own, read)
     mutating: Sequence[MutatingPolicy] = read.rules_of(MUTATING).policies
     with open_if_there(own.lake) as reader:
         refuse_errors(too_new_expressions(mutating, version, reader))
-    given = checked_policies(own, texts, version) if read.judges_policies else parse_policy_set(texts)
+    given = read.rules_of(VALIDATING)
     schemas = schemas_of(given, openapi)
     found = [
         PolicyWarning(policy.name, policy.source, warning)

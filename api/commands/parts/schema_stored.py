@@ -32,8 +32,10 @@ def dormant(
     limit: int | None,
 ) -> int:
     """Print the fields of stored objects that come alive under the definitions in the files."""
+    from api.given import given_of
     from api.printing.output import render
     from pipeline.manifests.files import manifests_of, texts_of
+    from pipeline.stages.registry import VALIDATING
     from pipeline.stages.schema.checking import definition_documents
     from pipeline.stages.schema.evidence.definitions import given_definitions, recorded_definitions
     from pipeline.stages.schema.evidence.dormant import dormant_fields
@@ -42,12 +44,12 @@ def dormant(
     from pipeline.stages.validating.planning import plan_replay
     from queries import open_lake
 
-    from ..policies import checked_policies, read_texts
+    from .texts import read_texts
     from .window import check_window
 
     check_window(own, window)
     given = _new(files, version)
-    checked = checked_policies(own, read_texts(policies), version) if policies else None
+    checked = given_of(read_texts(policies), version, own.lake).needed(VALIDATING) if policies else None
     reader = open_lake(own.lake)
     try:
         given_before = given_definitions(definition_documents(manifests_of(texts_of(against))))

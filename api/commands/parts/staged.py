@@ -48,10 +48,8 @@ def replay_stage(
     from ingest.counted import counted
     from pipeline.readiness.run import run_stage
     from pipeline.runs import RunKind, RunStore
-    from pipeline.stages.validating.difference import request_difference
+    from pipeline.runs.difference import difference_table, request_difference
     from queries import open_lake
-
-    from .replay_tables import request_difference_table
 
     say_mistakes(own, stage, rules, asked.replaces_all)
     if old_rules is not None:
@@ -66,12 +64,14 @@ def replay_stage(
     with closing(open_lake(own.lake, files=found.plan.files)) as reader:
         summary = found.summary
         title = f"Run {summary.run_id}, stage {stage.name}: {counted(summary.evaluated, 'request')} replayed"
-        tables = list(stage.readiness.tables(reader, title, verdicts))
+        tables = list(stage.readiness.run_tables(reader, found.plan, summary, title, verdicts))
     if old_rules is not None and not stage.readiness.flips_against_base:
         base = run_stage(own.lake, stage, old_rules, asked, walked, RunKind.BASE, found.plan.files)
         with closing(open_lake(own.lake, files=found.plan.files)) as reader:
             changed = stage.readiness.change_tables(reader, rules, old_rules, asked)
-        tables = [*changed, request_difference_table(request_difference(base.verdicts(own.lake), verdicts)), *tables]
+        both = base.verdicts(own.lake), verdicts
+        flips = difference_table(request_difference(*both), stage.readiness.unpaired(rules, old_rules))
+        tables = [*changed, flips, *stage.readiness.changes(*both), *tables]
     return Replayed(found.plan, verdicts, tuple(tables))
 
 
@@ -92,7 +92,7 @@ def rules_as_of(own: Context, stage: Stage[Any, Any], rules: Any, moment: str, c
     """The rules that the log shows at a time, as a version before given ones. Raises InputError if the stage has no such."""
     from queries import open_lake
 
-    from ..policies import moment_of
+    from .texts import moment_of
 
     with closing(open_lake(own.lake)) as reader:
         name, at = moment_of(reader, moment, cluster)

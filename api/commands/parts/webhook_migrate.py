@@ -27,20 +27,17 @@ def migrate(own: Context, name: str, files: Sequence[Path], asked: Asked) -> lis
     from pipeline.stages.webhooks.migration import compare
     from queries import open_lake
 
-    from .. import replay
-    from ..policies import chosen_policies
+    from .policies_of import replayed_policies
 
     configuration, _, webhook = name.rpartition("/")
-    policies = chosen_policies(own, list(files), None, None, asked.kubernetes_version)
-    plan = replay.plan_of(own, policies, asked.window, asked.kubernetes_version, None, 1)
-    replay.run(own, plan, 1)
+    run = replayed_policies(own, files, asked)
     hooks = replay_recorded(own, webhook, asked)
     store = RunStore(own.lake)
     reader = open_lake(own.lake, files=hooks.files)
     try:
-        runs = (store.run(hooks.run_id).verdicts, store.run(plan.run_id).verdicts)
+        runs = (store.run(hooks.run_id).verdicts, run.verdicts(own.lake))
         found = compare(reader, *runs, webhook, configuration or None)
-        names = frozenset(policy.name for policy in policies.policies)
+        names = frozenset(policy.name for policy in run.rules.policies)
         seen = _seen(reader, webhook, names, found)
     finally:
         reader.close()

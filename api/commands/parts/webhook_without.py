@@ -20,18 +20,15 @@ def without_webhook(own: Context, name: str, files: Sequence[Path], asked: Asked
     from pipeline.stages.webhooks.without import GivenPolicies, without
     from queries import open_lake
 
-    from .. import replay
-    from ..policies import chosen_policies
+    from .policies_of import replayed_policies
     from .webhook_migrate import replay_recorded
 
     configuration, _, webhook = name.rpartition("/")
     store = RunStore(own.lake)
     policies = None
     if files:
-        given = chosen_policies(own, list(files), None, None, asked.kubernetes_version)
-        plan = replay.plan_of(own, given, asked.window, asked.kubernetes_version, None, 1)
-        replay.run(own, plan, 1)
-        policies = GivenPolicies(given, store.run(plan.run_id).verdicts)
+        run = replayed_policies(own, files, asked)
+        policies = GivenPolicies(run.rules, run.verdicts(own.lake))
     hooks = replay_recorded(own, webhook, asked)
     reader = open_lake(own.lake, files=hooks.files)
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import duckdb
 
@@ -33,28 +32,8 @@ class ExpressionDifference:
     denied_message: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class RequestDifference:
-    """One policy: requests by how their verdict differs, over all bindings and expressions. `unknown`: in either run."""
-
-    policy: str
-    newly_denied: int
-    newly_allowed: int
-    still_denied: int
-    still_allowed: int
-    unknown: int
-
-
 def difference(old: Path, new: Path) -> tuple[ExpressionDifference, ...]:
     """Compare the verdicts.parquet of two runs over the same requests, by expression."""
-    return tuple(ExpressionDifference(*row) for row in _rows("difference", old, new))
-
-
-def request_difference(old: Path, new: Path) -> tuple[RequestDifference, ...]:
-    """Compare the verdicts.parquet of two runs over the same requests, by policy."""
-    return tuple(RequestDifference(*row) for row in _rows("difference_requests", old, new))
-
-
-def _rows(name: str, old: Path, new: Path) -> list[tuple[Any, ...]]:
     with duckdb.connect(config=LOCAL) as connection:
-        return connection.execute(statement(name), {"old": str(old), "new": str(new)}).fetchall()
+        found = connection.execute(statement("difference"), {"old": str(old), "new": str(new)}).fetchall()
+    return tuple(ExpressionDifference(*row) for row in found)

@@ -109,6 +109,11 @@ class ReplayPlan(RecordsPlan):
             wanted=tuple(document.get("wanted", ())),
         )
 
+    @property
+    def judged_by(self) -> PolicySet | None:
+        """See RunPlan."""
+        return self.policies
+
     def by_resource(self) -> Counter[tuple[str, str]]:
         """Requests by operation and resource, as in `("UPDATE", "deployments.apps/scale")`."""
         found: Counter[tuple[str, str]] = Counter()

@@ -16,13 +16,15 @@ from ...explaining.asked import Asked
 from ...explaining.explanation import Told
 from ...policies.model import Policy, PolicySet
 from ...request import Object
-from ...runs import RunKind, RunStore
+from ...runs import RunKind, RunStore, RunSummary
 from ...runs.plan import RunPlan
 from ...runs.window import Window
+from ...tables import Table
 from ..chain.interplay import interplay
 from ..over_time import OverTime
 from ..readiness import Agreed, Objection, Place, StageReadiness, StageWords
 from .agreement import kept_agreement
+from .difference import difference
 from .encode import binding_to_object, policy_to_object
 from .execute import run_replay
 from .exempting import PolicyExemptions
@@ -30,11 +32,13 @@ from .explain import explain_request, policies_met
 from .expression_reads import ExpressionReads
 from .judges import Judges
 from .plan import ReplayPlan, mutating_among
+from .reading import PolicyReading
 from .recorded import plan_replay_from_log
+from .tables import difference_table, not_evaluated_table, summary_table
 from .written import bound_with
 
 
-class PolicyReadiness(StageReadiness[PolicySet, ReplayPlan]):
+class PolicyReadiness(PolicyReading, StageReadiness[PolicySet, ReplayPlan]):
     """See StageReadiness."""
 
     words = StageWords(
@@ -113,6 +117,14 @@ class PolicyReadiness(StageReadiness[PolicySet, ReplayPlan]):
     def bound(self, own: Object | None, policy: str, name: str, actions: Sequence[str], namespaces: Sequence[str]) -> Object:
         """See StageReadiness."""
         return bound_with(own, policy, name, actions, namespaces)
+
+    def run_tables(self, reader: LakeReader, plan: ReplayPlan, summary: RunSummary, title: str, verdicts: Path) -> Sequence[Table]:
+        """See StageReadiness."""
+        return [summary_table(summary), not_evaluated_table(plan, summary)]
+
+    def changes(self, before: Path, after: Path) -> Sequence[Table]:
+        """See StageReadiness: by expression."""
+        return [difference_table(difference(before, after))]
 
     def over_time(self, reader: LakeReader, verdicts: Path, window: Window, rules: PolicySet | None) -> Sequence[OverTime]:
         """See StageReadiness: the pages of policies have charts of their own."""

@@ -114,5 +114,6 @@ def test_mutating_policies_are_compiled_and_no_warning_is_promised(
     other.write_text(MUTATING.replace("Object{", "Objec{"))
     assert run(["policy", "check", str(other)]) == 2
     assert "mutating.yaml:10: compilation failed" in capsys.readouterr().err
+    other.write_text(MUTATING)
     assert run(["policy", "cost", str(other)]) == 2
     assert "`hindcast replay -f` and `hindcast readiness -f` judge mutating policies" in capsys.readouterr().err

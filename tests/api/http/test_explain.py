@@ -15,14 +15,15 @@ from api.cli import run
 from api.routes.explain import Explained
 from api.run_policies import policies_of_run
 from api.settings import Settings
+from pipeline.manifests.writing import to_yaml
 from pipeline.stages.validating.execute import run_replay
 from pipeline.stages.validating.load import parse_policy_set
 from pipeline.stages.validating.planning import plan_replay
+from pipeline.stages.validating.written import read_of
 from queries import open_lake
 from tests.markup import Element, faults, read_page
 from tests.querying import QueryClient
 from tests.recording import START, deployment, recorded, take_in
-from tests.reporting import manifests_of
 from tests.yaml_text import load_yaml, load_yaml_all
 
 CASES: dict[str, Any] = load_yaml((Path(__file__).parents[2] / "cases" / "readiness" / "explain.yaml").read_text())
@@ -100,7 +101,7 @@ def test_what_is_unknown_comes_with_its_remedy(asked: QueryClient, run_id: str) 
 def test_policies_that_were_not_kept_beside_a_run_are_those_of_its_plan(lake: Path, run_id: str) -> None:
     found = policies_of_run(lake, run_id)
     assert found is not None
-    kept, given = (manifests_of(each).to_yaml() for each in (found, parse_policy_set([("policies", POLICIES)])))
+    kept, given = (to_yaml(read_of(each)) for each in (found, parse_policy_set([("policies", POLICIES)])))
     assert list(load_yaml_all(kept)) == list(load_yaml_all(given))
 
 

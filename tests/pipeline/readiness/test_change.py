@@ -13,7 +13,6 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from api.commands.replay import unpaired
 from ingest.lake import Lake
 from ingest.sources.snapshot import ingest_snapshot
 from pipeline.policies.model import PolicySet
@@ -26,6 +25,7 @@ from pipeline.readiness.model import PolicyReadiness, Status
 from pipeline.readiness.report import Report
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.report.formats import TEXT_FORMATS
+from pipeline.stages.registry import VALIDATING
 from pipeline.stages.validating.decode import BINDING, POLICY
 from pipeline.stages.validating.execute import run_replay
 from pipeline.stages.validating.load import parse_policy_set
@@ -249,9 +249,10 @@ def test_every_format_says_new_denials_and_never_ready(reports: Reports, form: s
 
 
 def test_a_replay_says_which_policies_have_no_other_version() -> None:
-    found = unpaired(policies_of(version({"policy": "old"})), policies_of(version({})))
-    assert found == (
+    unpaired = VALIDATING.readiness.unpaired
+    found = unpaired(policies_of(version({})), policies_of(version({"policy": "old"})))
+    assert found == [
         "no version before: the other version has no policy named p",
         "no version now: only the other version has a policy named old",
-    )
-    assert unpaired(policies_of(version({})), policies_of(version({}))) == ()
+    ]
+    assert unpaired(policies_of(version({})), policies_of(version({}))) == []

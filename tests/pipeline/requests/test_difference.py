@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pipeline.runs import RunStore
-from pipeline.stages.validating.difference import RequestDifference, difference, request_difference
+from pipeline.runs.difference import RequestDifference, request_difference
+from pipeline.stages.validating.difference import difference
 from pipeline.stages.validating.execute import run_replay
 from pipeline.stages.validating.load import parse_policy_set
 from pipeline.stages.validating.planning import plan_replay
