@@ -120,7 +120,7 @@ def kept_gate(lake: Path, run_id: str, digest: str) -> bytes | None:
 
 
 def keep_costs(lake: Path, run_id: str, costs: bytes) -> None:
-    """Keep the costs of a run's policies (run_costs.RunCosts as JSON)."""
+    """Keep the costs of a run's policies (stages/costs.RunCosts as JSON)."""
     RunStore(lake).run(run_id).keep(_COSTS, costs)
 
 

@@ -33,6 +33,7 @@ from .configuration import Configuration
 from .context import Context
 from .printing.option_words import name_values
 from .printing.pipe import patient, readable
+from .stages import OF_STAGES
 
 EXIT_IN_PART = 4
 EXIT_INTERRUPTED = 130
@@ -87,9 +88,8 @@ def application() -> typer.Typer:
 def _loaded(name: str) -> Any:
     """One command as typer runs it. It is made once in a process, also where that runs many commands."""
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    single.command(name, cls=Command, context_settings=HELP_OPTIONS)(
-        _finishing(import_module(f".commands.{name.replace('-', '_')}", __package__).command)
-    )
+    module = OF_STAGES.get(name, f"commands.{name.replace('-', '_')}")
+    single.command(name, cls=Command, context_settings=HELP_OPTIONS)(_finishing(import_module(f".{module}", __package__).command))
     return name_values(typer.main.get_command(single))
 
 

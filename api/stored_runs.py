@@ -14,10 +14,9 @@ from typing import Any
 from ingest.errors import EvidenceError, LakeError
 from pipeline.policies.verdict import STAGE
 from pipeline.runs import RunKind, RunStore, RunSummary, StoredRun
-from pipeline.stages.validating.load import parse_policy_set
-from pipeline.stages.validating.plan import AS_RECORDED, ReplayPlan
+from pipeline.stages.validating.plan import AS_RECORDED
 
-from .beside_runs import kept_manifests, label_of
+from .beside_runs import label_of
 from .errors import NotFoundError
 
 _SUBJECTS_SHOWN = 2
@@ -98,20 +97,6 @@ def run_plan(lake: Path, run_id: str) -> dict[str, Any]:
     except _DAMAGE:
         raise LakeError(f"{found.folder}: the plan of this run cannot be read", f"`hindcast runs rm {run_id}` removes it") from None
     return plan
-
-
-def stored_plan(lake: Path, run_id: str) -> ReplayPlan:
-    """The unchanged plan of a run of policies, which are None if they were not kept next to it.
-
-    Raises NotFoundError, and EvidenceError for a run of another stage.
-    """
-    document = run_plan(lake, run_id)
-    if _stage_of(document) != STAGE:
-        raise EvidenceError(
-            f"run {run_id} is of stage {document['stage']}, and has no policies", "ask for its verdicts and its readiness"
-        )
-    kept = kept_manifests(lake, run_id)
-    return ReplayPlan.of_document(document, parse_policy_set([("policies", kept)]) if kept is not None else None)
 
 
 def stored(lake: Path, run_id: str) -> StoredRun:

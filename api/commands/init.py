@@ -219,8 +219,8 @@ def _read_given(path: Path | None, version: tuple[int, int]) -> AuditPolicy | No
 
 def _needed(paths: list[Path] | None, record_reads: bool) -> str:
     """The audit policy for the manifests of files, or for any policy. Roles and chains judge reads too."""
-    from api.checks.coverage import coverage_of
     from api.given import given_for_any
+    from api.stages.validating.coverage import coverage_of
     from ingest.server.recommended import audit_policy_text
     from pipeline.stages.registry import AUTHORIZATION, CONDITIONS, VALIDATING
 

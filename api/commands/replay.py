@@ -16,11 +16,11 @@ import typer
 from api.context import Context
 from api.on_ray import On
 from api.printing.output import Format
+from api.stages.level import Level, LevelNamespaces
 from ingest.errors import InputError
 from pipeline.stages.names import DEFAULT, IN_LOG
 
 from .parts import options
-from .parts.level import Level, LevelNamespaces
 
 if TYPE_CHECKING:
     from api.given import Given, Texts
@@ -83,6 +83,7 @@ def command(
     from api.on_ray import connected
     from api.printing.output import render
     from api.printing.targets import check_file
+    from api.stages.level import check_namespaces, labels_of
     from pipeline.manifests.files import manifests_of
     from pipeline.runs.processes import start_processes
     from pipeline.runs.window import Window
@@ -90,7 +91,6 @@ def command(
     from pipeline.stages.stage import Asked
 
     from .parts.from_log import given_from_log
-    from .parts.level import check_namespaces, labels_of
     from .parts.staged import replay_chain, replay_stage, write_export
     from .parts.texts import read_texts
     from .parts.window import check_window

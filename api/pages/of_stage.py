@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline.policies.verdict import STAGE
+from api.stages.pages import own_parts
 from pipeline.runs import RunStore
 from pipeline.runs.flips import Flipped, count_flips, flips
 from pipeline.runs.verdict import Flip
-from pipeline.stages.conditions.ruling import NAME as CONDITIONS
-from pipeline.stages.registry import MUTATING, WEBHOOKS, stage_of
-from pipeline.stages.schema.replay.rows import NAME as SCHEMA
+from pipeline.stages.registry import stage_of
 
 from .. import stored_runs
 from ..ask.reads import Source
 from ..stored_runs import Run
 from .examples import examples_of
-from .load import load_of_run, outage_of_run
-from .of_chain import chain_tables
-from .of_mutating import mutating_tables
-from .of_schema import schema_tables
 from .overview import run_overview
 from .selection import Selection
 from .tables import Asked, Column, table
@@ -53,11 +47,6 @@ _COLUMNS: tuple[Column[Flipped], ...] = (
 )
 
 
-def is_of_policies(run: Run) -> bool:
-    """Whether a replay judged policies, so that readiness reports and pages of policies are about it."""
-    return run.stage == STAGE
-
-
 def question_of(run: Run) -> str:
     """What a user asks about the manifests of a replay."""
     return stage_of(run.stage).readiness.words.question
@@ -72,31 +61,22 @@ def stage_overview(source: Source, run_id: str, asked: Asked, selection: Selecti
     totals = [(words, counts[flip]) for flip, words in WORDS.items() if counts[flip]]
     changed = [row for row in found if row.flip not in _UNCHANGED]
     manifests = stored_runs.run_plan(source.lake, run_id).get("manifests", [])
-    has_load = run.stage == WEBHOOKS.name
-    calls, load = load_of_run(source, run, asked) if has_load else (None, {})
-    outage, outages = outage_of_run(source, run, asked) if has_load else (None, {})
-    tables = {
-        **(schema_tables(source, run_id, asked) if run.stage == SCHEMA else {}),
-        **(mutating_tables(source, run_id, asked) if run.stage == MUTATING.name else {}),
-    }
+    own = own_parts(source, run, asked)
+    shown = (row for each in own.tables.values() for row in each.rows if hasattr(row, "example"))
     return {
         **found_run,
-        "examples": examples_of(source, run_id, (row for each in tables.values() for row in each.rows if hasattr(row, "example"))),
-        "has_load": has_load,
-        "is_of_chains": run.stage == CONDITIONS,
-        "calls": calls,
-        "outage": outage,
+        "examples": examples_of(source, run_id, shown),
+        **own.figures,
         "manifests": len(manifests),
         "things": stage_of(run.stage).readiness.words.things,
         "tables": {
             **found_run["tables"],
-            **load,
-            **outages,
+            **own.first,
             "counts": table(asked, "counts", "Requests by outcome, compared with the record", _COUNT_COLUMNS, totals),
             "affected": table(
                 asked, "affected", "Requests whose outcome changes or is unknown", _COLUMNS, changed, _AFFECTED_SHOWN
             ),
-            **tables,
-            **(chain_tables(source, run_id, asked) if run.stage == CONDITIONS else {}),
+            **own.tables,
+            **own.last,
         },
     }

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from api.stages.pages import is_of_policies
 from ingest.counted import counted
-from pipeline.policies.verdict import STAGE
 from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.report import Report
 from pipeline.runs import RunStore
@@ -97,7 +97,7 @@ def policy_view(source: Source, run_id: str, policy: str, binding: str | None, s
     if entry is None:
         name = f"{policy!r} with binding {binding!r}" if binding else repr(policy)
         raise NotFoundError(f"replay {run_id} did not try the policy {name}", "the overview lists the policies of each replay")
-    if run.stage == STAGE:
+    if is_of_policies(run):
         text, binding_text = manifests(plan_of(source, run_id), policy, binding)
     else:
         text, binding_text = _given_lines(source, run_id), ()
@@ -112,7 +112,7 @@ def policy_view(source: Source, run_id: str, policy: str, binding: str | None, s
         link=Links(run_id, policy, binding, report.clusters[0] if len(report.clusters) == 1 else None),
         source=text,
         binding_source=binding_text,
-        marks=_marks(source, run_id, policy, binding) if entry.denials.requests and run.stage == STAGE else {},
+        marks=_marks(source, run_id, policy, binding) if entry.denials.requests and is_of_policies(run) else {},
         things=report.things,
         selection=selection,
         selected=counted_days(days) if narrows(selection) else None,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from api.stages.conditions.page import ChainAnswer, chain_answers
 from pipeline.explaining.explanation import Explanation
 from pipeline.history.reconstruct import NotReplayed
 from pipeline.request import AdmissionRequest
@@ -27,7 +28,6 @@ from ..work.explanations import Question
 from .change import Change, change_of, decoded
 from .explained import ExplanationView, explanation_view, fields_of
 from .manifest import SourceLine
-from .of_chain import ChainAnswer, chain_answers
 from .policy import manifests
 from .tables import Asked, Column, Table, table
 

@@ -12,6 +12,8 @@ from typing import Annotated
 from fastapi import Query, Request
 from fastapi.responses import RedirectResponse, Response
 
+from api.stages.cost_page import cost_view
+from api.stages.pages import is_of_policies
 from ingest.errors import HindcastError
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.stages.names import DEFAULT as DEFAULT_STAGE
@@ -29,7 +31,6 @@ from ..state import Asking, Explaining, Working
 from ..work.explanations import Explanations, StageName
 from ..work.jobs import Order
 from . import evidence, fleet, of_stage, overview
-from .cost import cost_view
 from .html import STATIC_TYPES, address, page, static_file
 from .lists import Wanted, recorded_list, verdict_list
 from .policy import policy_view
@@ -94,11 +95,11 @@ async def show_run(request: Request, asker: Asking, asked: Asks, selection: Sele
     """Show one replay: the verdicts on its policies, and the requests that it left out."""
     if not await _is_reported(asker, run_id):
         return page(request, "waiting.html.j2", section="/", run_id=run_id)
-    is_of_policies = of_stage.is_of_policies(stored_runs.run(asker.lake, run_id))
-    found = await asker.ask(overview.run_overview if is_of_policies else of_stage.stage_overview, run_id, asked, selection)
+    of_policies = is_of_policies(stored_runs.run(asker.lake, run_id))
+    found = await asker.ask(overview.run_overview if of_policies else of_stage.stage_overview, run_id, asked, selection)
     if asked.form:
         return file_of(found["tables"], asked)
-    template = "run.html.j2" if is_of_policies else "stage_run.html.j2"
+    template = "run.html.j2" if of_policies else "stage_run.html.j2"
     return page(request, template, section="/", words=of_stage.WORDS, question=of_stage.question_of(found["run"]), **found)
 
 
@@ -150,7 +151,7 @@ async def show_policy(
         return page(request, "waiting.html.j2", section="/", run_id=run_id)
     view = await asker.ask(policy_view, run_id, policy, binding or None, selection, asked)
     cost = None
-    if of_stage.is_of_policies(view.run):
+    if is_of_policies(view.run):
         cost = await asyncio.to_thread(cost_view, asker.lake, run_id, policy, binding or None, working.counting(run_id), asked)
     if asked.form:
         return file_of({**view.tables, **(cost.tables if cost is not None else {})}, asked)

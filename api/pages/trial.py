@@ -12,10 +12,10 @@ from urllib.parse import parse_qs
 
 from fastapi import Request
 
+from api.stages.pages import is_of_policies
 from ingest.counted import counted
 from ingest.errors import EvidenceError, InputError
 from pipeline.cel.minors import DEFAULT, EVERY, words_of
-from pipeline.policies.verdict import STAGE
 
 from .. import stored_runs
 from ..ask.kept import plan_of
@@ -92,7 +92,7 @@ def form_of_run(source: Source, run_id: str, policy: str, form: TrialForm) -> Tr
     since = form.since or (run.since.isoformat() if run.since else "")
     until = form.until or (run.until.isoformat() if run.until else "")
     form = replace(form, since=since, until=until, kubernetes_version=run.kubernetes_version)
-    if run.stage != STAGE:
+    if not is_of_policies(run):
         return _form_of_stage(source, run, plan, form)
     given = plan.get("policies", "")
     if isinstance(given, str):

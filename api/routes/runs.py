@@ -9,12 +9,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response
 
+from api.stages.costs import RunCosts, costs_of_run
 from pipeline.runs.verdict import VERDICTS
 
 from ..ask import reads
 from ..ask.formats import json_response, page_response
 from ..ask.questions import TimePaging, VerdictFilters, VerdictGrain
-from ..ask.run_costs import RunCosts, costs_of_run
 from ..ask.run_reads import REQUEST_COLUMNS
 from ..ask.run_removal import in_use_error, remove_runs
 from ..errors import NotFoundError

@@ -38,7 +38,7 @@ from ..exhausted import wants_memory
 from ..given import given_of
 from ..posted import check_posted
 from ..printing.explained import as_data
-from ..run_policies import rules_of_run
+from ..stages.runs import rules_of_run
 from ..stored_runs import run, run_plan
 from .explained_stages import ByStage, Made
 from .explaining import Wanted, request_of

@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from api.stages.costs import count_costs, plan_costs
 from ingest.errors import HindcastError
 from ingest.holds import hold_files
 from ingest.owning import telling_waits
@@ -35,7 +36,6 @@ from pipeline.stages.stage import Asked as StageAsked
 from pipeline.stages.stage import Stage
 
 from .. import priorities
-from ..ask.run_costs import count_costs, plan_costs
 from ..beside_runs import keep_gate, keep_made, keep_rules
 from ..confinement import confine
 from ..context import Context

@@ -12,6 +12,8 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from api.stages import OF_STAGES
+
 ROOT = Path(__file__).parents[2]
 _PACKAGES = ("ingest", "queries", "pipeline", "api", "tests", "docs")
 # Files that hold no code and are used by name: an SQL statement, a template, a schema, a case.
@@ -62,7 +64,8 @@ class Graph:
         if is_test(name):
             # A test gives a command by its name. A conftest.py serves the tests of its folder without an import.
             for word in _QUOTED.findall(text):
-                self._use(f"api/commands/{word.replace('-', '_')}.py", name)
+                own = OF_STAGES.get(word, f"commands.{word.replace('-', '_')}").replace(".", "/")
+                self._use(f"api/{own}.py", name)
             for folder in Path(name).parents:
                 self._use((folder / "conftest.py").as_posix(), name)
 

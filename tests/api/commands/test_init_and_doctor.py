@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from api.access.identities import IdentityFile
 from api.checks.checkup import Finding, ledger_findings
-from api.checks.coverage import coverage_of
 from api.checks.server_findings import metrics_findings
 from api.cli import run
+from api.stages.validating.coverage import coverage_of
 from ingest.lake import Lake
 from ingest.quarantine import Quarantined, write_quarantine
 from ingest.server.audit_policy import Attributes, parse_audit_policy

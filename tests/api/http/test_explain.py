@@ -13,8 +13,8 @@ import pytest
 
 from api.cli import run
 from api.routes.explain import Explained
-from api.run_policies import policies_of_run
 from api.settings import Settings
+from api.stages.runs import policies_of_run
 from pipeline.manifests.writing import to_yaml
 from pipeline.stages.validating.execute import run_replay
 from pipeline.stages.validating.load import parse_policy_set

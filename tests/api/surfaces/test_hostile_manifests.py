@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from api.cli import run
-from api.commands.stack import read_app
 from api.given import given_of
+from api.stages.authorization.stack import read_app
 from ingest.errors import InputError
 from ingest.lake import Lake
 from ingest.server.audit_policy import parse_audit_policy

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from api.commands.stack import isolation_table
+from api.stages.authorization.stack import isolation_table
 from ingest.errors import InputError
 from pipeline.authorization import GivenRbac, authorize
 from pipeline.history.event import Event

@@ -16,8 +16,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.commands.parts.webhook_load import load_tables, outage_tables
 from api.printing.page import page as page_of
+from api.stages.webhooks.load import load_tables, outage_tables
 from pipeline.manifests.files import manifests_of
 from pipeline.runs import RunKind, RunStore
 from pipeline.runs.window import Window

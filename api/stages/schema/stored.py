@@ -32,6 +32,8 @@ def dormant(
     limit: int | None,
 ) -> int:
     """Print the fields of stored objects that come alive under the definitions in the files."""
+    from api.commands.parts.texts import read_texts
+    from api.commands.parts.window import check_window
     from api.given import given_of
     from api.printing.output import render
     from pipeline.manifests.files import manifests_of, texts_of
@@ -43,9 +45,6 @@ def dormant(
     from pipeline.stages.validating.judges import Judges
     from pipeline.stages.validating.planning import plan_replay
     from queries import open_lake
-
-    from .texts import read_texts
-    from .window import check_window
 
     check_window(own, window)
     given = _new(files, version)
@@ -71,11 +70,10 @@ def dormant(
 
 def stuck(own: Context, files: list[Path], window: Window, version: tuple[int, int], form: Format, limit: int | None) -> int:
     """Print the stored objects that the definitions in the files would refuse."""
+    from api.commands.parts.window import check_window
     from api.printing.output import render
     from pipeline.stages.schema.evidence.stuck import stuck_objects
     from queries import open_lake
-
-    from .window import check_window
 
     check_window(own, window)
     given = _new(files, version)
@@ -137,10 +135,9 @@ def dormant_table(
 ) -> Table:
     """One row per object and field; with policies, what they say of the object if the writer created it now."""
     from api.printing.output import Column, Table
+    from api.stages.schema.fields import name_of, sample_of, shown_message
     from ingest.counted import counted
     from pipeline.stages.schema.evidence.paths import text_of
-
-    from .schema_fields import name_of, sample_of, shown_message
 
     columns = [
         Column("object"),
@@ -187,9 +184,8 @@ def dormant_table(
 def stuck_table(found: Sequence[Stuck]) -> Table:
     """One row per error of a stuck object."""
     from api.printing.output import Column, Table
+    from api.stages.schema.fields import name_of, shown_message
     from ingest.counted import counted
-
-    from .schema_fields import name_of, shown_message
 
     columns = [
         Column("object"),

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import msgspec
 
+from api.beside_runs import keep_costs, kept_costs, kept_manifests
+from api.stages.runs import policies_of_run
+from api.stored_runs import run_plan
 from ingest.errors import EvidenceError
+from pipeline.policies.verdict import STAGE
 from pipeline.stages.validating.cost_figures import GROWTH, PolicyCost
 from pipeline.stages.validating.costs import Progress, policy_costs
+from pipeline.stages.validating.load import parse_policy_set
 from pipeline.stages.validating.plan import ReplayPlan
 from pipeline.stages.validating.planning import plan_replay
 from queries import open_lake
-
-from ..beside_runs import keep_costs, kept_costs
-from ..run_policies import policies_of_run
-from ..stored_runs import stored_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def plan_costs(lake: Path, run_id: str) -> ReplayPlan:
             f"run {run_id} took the policies that were in force at the time of each request, and has no policies of its own",
             "replay given policies, and count the costs of that run",
         )
-    stored = stored_plan(lake, run_id)
+    stored = _stored_plan(lake, run_id)
     with closing(open_lake(lake)) as reader:
         plan = plan_replay(reader, policies, stored.window, stored.kubernetes_version)
     return replace(plan, other_authorizers=stored.other_authorizers)
@@ -67,3 +68,17 @@ def costs_of_run(lake: Path, run_id: str) -> RunCosts | None:
         return msgspec.json.decode(body, type=RunCosts) if body is not None else None
     except msgspec.DecodeError:
         return None
+
+
+def _stored_plan(lake: Path, run_id: str) -> ReplayPlan:
+    """The unchanged plan of a run of policies, which are None if they were not kept next to it.
+
+    Raises NotFoundError, and EvidenceError for a run of another stage.
+    """
+    document = run_plan(lake, run_id)
+    if document.get("stage", STAGE) != STAGE:
+        raise EvidenceError(
+            f"run {run_id} is of stage {document['stage']}, and has no policies", "ask for its verdicts and its readiness"
+        )
+    kept = kept_manifests(lake, run_id)
+    return ReplayPlan.of_document(document, parse_policy_set([("policies", kept)]) if kept is not None else None)

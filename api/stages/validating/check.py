@@ -38,6 +38,7 @@ def check(
 
     An API server type-checks no mutating policy, so those are only compiled.
     """
+    from api.commands.parts.texts import read_texts
     from api.given import given_of, warn_of
     from api.printing.output import render
     from pipeline.policies.refusing import refuse_errors
@@ -45,8 +46,6 @@ def check(
     from pipeline.stages.registry import MUTATING, VALIDATING
     from pipeline.stages.validating.typecheck import checked_rules, expression_warnings
     from queries import open_if_there
-
-    from .texts import read_texts
 
     texts = read_texts(paths)
     read = given_of(texts, version, own.lake)

@@ -12,9 +12,9 @@ from pipeline.stages.stage import Stage
 from pipeline.stages.validating.load import parse_policy_set
 from pipeline.stages.validating.plan import AS_RECORDED
 
-from .beside_runs import kept_manifests, kept_rules
-from .pages.manifest import binding_manifest, policy_manifest
-from .stored_runs import run_plan
+from ..beside_runs import kept_manifests, kept_rules
+from ..pages.manifest import binding_manifest, policy_manifest
+from ..stored_runs import run_plan
 
 
 def policies_of_run(lake: Path, run_id: str) -> PolicySet | None:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from api.commands.parts import options
 from api.context import Context
 from api.printing.output import Format
 from ingest.errors import EvidenceError, InputError
-
-from .parts import options
 
 if TYPE_CHECKING:
     from api.printing.output import Table
@@ -73,6 +72,7 @@ def command(
 ) -> int:
     """Print the smallest roles and bindings for what a user did, as YAML; `-o table` lists the rights with their use."""
     from api import asked_values
+    from api.commands.parts.window import check_window
     from api.printing.output import render
     from pipeline.manifests.writing import comment, to_yaml
     from pipeline.requests.past import load_history
@@ -82,8 +82,6 @@ def command(
     from pipeline.stages.authorization.rights_in_force import rights_in_force
     from pipeline.stages.authorization.role_objects import default_name
     from queries import open_lake
-
-    from .parts.window import check_window
 
     own: Context = context.obj
     window = Window(*asked_values.parse_window(since, until))

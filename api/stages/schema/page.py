@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from api.ask.reads import Source
+from api.pages.tables import Asked, Column, table
 from pipeline.runs import RunStore
 from pipeline.stages.schema.replay.figures import ChangedField, RefusedField, WhyUnknown, figures
-
-from ..ask.reads import Source
-from .tables import Asked, Column, table
 
 _REFUSED: tuple[Column[RefusedField], ...] = (
     Column("requests", "Requests", lambda row: row.requests, "n"),

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from api.commands.parts import options
 from api.context import Context
 from api.printing.output import Format
 from ingest.errors import InputError
-
-from .parts import options
 
 if TYPE_CHECKING:
     from api.printing.output import Table
@@ -83,15 +82,14 @@ def command(
     says which calls, denials and changes would be gone without a webhook, and what follows from that.
     """
     from api import asked_values
+    from api.commands.parts.window import check_window
     from api.printing.output import render
     from api.printing.targets import check_file
+    from api.stages.mutating.migrate import migrate_mutating, mutating_rules
+    from api.stages.webhooks.migrate import migrate
+    from api.stages.webhooks.without import without_webhook
     from pipeline.runs.window import Window
     from pipeline.stages.stage import Asked
-
-    from .parts.mutating_migrate import migrate_mutating, mutating_rules
-    from .parts.webhook_migrate import migrate
-    from .parts.webhook_without import without_webhook
-    from .parts.window import check_window
 
     own: Context = context.obj
     window = Window(*asked_values.parse_window(since, until))
@@ -121,11 +119,10 @@ def command(
 
 
 def _did(own: Context, window: Window) -> list[Table]:
+    from api.stages.webhooks.tables import behaviour_table, latency_table
     from pipeline.stages.webhooks.behaviour import behaviour, traced
     from pipeline.stages.webhooks.latency import latencies
     from queries import open_lake
-
-    from .parts.webhook_tables import behaviour_table, latency_table
 
     reader = open_lake(own.lake)
     try:
@@ -162,10 +159,9 @@ class _Replayed:
 
     def load(self, latency_ms: float | None, page: Path | None) -> list[Table]:
         """The load of the webhooks."""
+        from api.stages.webhooks.load import load_tables
         from pipeline.stages.webhooks.load import loads
         from pipeline.stages.webhooks.over_time import calls_over_time
-
-        from .parts.webhook_load import load_tables
 
         found = loads(self.reader, self._verdicts, self._asked.window, latency_ms)
         tables = load_tables(found, latency_ms, self._words)
@@ -174,11 +170,10 @@ class _Replayed:
 
     def down(self, text: str | None, only: Sequence[str], page: Path | None) -> list[Table]:
         """What an outage breaks."""
+        from api.stages.webhooks.load import load_tables, outage_tables
         from pipeline.stages.webhooks.load import loads
         from pipeline.stages.webhooks.outage import outage
         from pipeline.stages.webhooks.over_time import calls_over_time, outage_over_time
-
-        from .parts.webhook_load import load_tables, outage_tables
 
         found = loads(self.reader, self._verdicts, self._asked.window)
         since, until = _outage_of(text, found)
@@ -241,11 +236,10 @@ class _Replayed:
         return at_end.rules
 
     def _locks(self, rules: tuple[Configuration, ...], found: Loads) -> list[Table]:
+        from api.stages.webhooks.load import lock_tables
         from pipeline.stages.webhooks import Chain
         from pipeline.stages.webhooks.as_of import world_as_of
         from pipeline.stages.webhooks.needs import reaching_system, self_locks
-
-        from .parts.webhook_load import lock_tables
 
         chain = Chain(rules, self._asked.kubernetes_version)
         tables: list[Table] = []
@@ -256,12 +250,11 @@ class _Replayed:
 
 
 def _configurations(files: Sequence[Path], version: tuple[int, int]) -> tuple[Configuration, ...]:
+    from api.commands.parts.texts import read_texts
     from pipeline.manifests.files import manifests_of
     from pipeline.policies.refusing import refuse_errors
     from pipeline.stages.registry import WEBHOOKS
     from pipeline.stages.webhooks.model import AsRecorded
-
-    from .parts.texts import read_texts
 
     found = WEBHOOKS.read(manifests_of(read_texts(list(files))))
     if isinstance(found, AsRecorded) or not found:

@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 
 def without_webhook(own: Context, name: str, files: Sequence[Path], asked: Asked) -> list[Table]:
     """What a recorded webhook did to requests, and what follows without it. `name` is WEBHOOK or CONFIGURATION/WEBHOOK."""
+    from api.stages.webhooks.migrate import replay_recorded
+    from api.stages.webhooks.policies import replayed_policies
     from pipeline.runs import RunStore
     from pipeline.stages.webhooks.without import GivenPolicies, without
     from queries import open_lake
-
-    from .policies_of import replayed_policies
-    from .webhook_migrate import replay_recorded
 
     configuration, _, webhook = name.rpartition("/")
     store = RunStore(own.lake)

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from api.commands.parts import options
 from api.context import Context
 from ingest.acting import visible
 from ingest.errors import InputError
-
-from .parts import options
 
 if TYPE_CHECKING:
     from api.printing.output import Table
@@ -58,16 +57,15 @@ def command(
 ) -> int:
     """Print for each namespace the strictest Pod Security level that would have refused nothing, and what the next would refuse."""
     from api import asked_values
+    from api.commands.parts.clusters import cluster_files, known_clusters
+    from api.commands.parts.texts import read_texts
+    from api.commands.parts.window import check_window
     from api.printing.output import Format, render
     from pipeline.manifests.files import manifests_of
     from pipeline.runs.window import Window
     from pipeline.stages.pod_security.given import given_of
     from pipeline.stages.pod_security.levels import levels_of
     from queries import open_lake
-
-    from .parts.clusters import cluster_files, known_clusters
-    from .parts.texts import read_texts
-    from .parts.window import check_window
 
     own: Context = context.obj
     window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)

@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 
 def mutating_rules(files: Sequence[Path], version: tuple[int, int]) -> MutatingRules | None:
     """The mutating policies of some files; None if they hold none. Raises InputError."""
+    from api.commands.parts.texts import read_texts
     from api.given import given_of
     from pipeline.stages.registry import MUTATING
-
-    from .texts import read_texts
 
     given = given_of(read_texts(list(files)), version) if files else None
     return next((rules for stage, rules in given.stages if stage is MUTATING), None) if given else None

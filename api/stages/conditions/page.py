@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from api.ask.reads import Source
+from api.pages.tables import Asked, Column, table
 from pipeline.report.texts import yaml_text
 from pipeline.runs import RunStore
 from pipeline.stages.conditions.figures import Decided, Read, by_finding, decided, reads
 from pipeline.stages.conditions.ruling import NAME, Finding
-
-from ..ask.reads import Source
-from .tables import Asked, Column, table
 
 _SHOWN = 20
 _UNCONDITIONAL = "unconditional"

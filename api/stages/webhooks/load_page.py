@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from api.ask.reads import Source
+from api.beside_runs import kept_rules
+from api.pages.over_time import Chart, chart_of
+from api.pages.tables import Asked, Column, table
+from api.stored_runs import Run
 from pipeline.runs import RunStore
 from pipeline.runs.window import Window
 from pipeline.stages.registry import WEBHOOKS
 from pipeline.stages.webhooks.load import Cause, Load, loads
 from pipeline.stages.webhooks.outage import Down, Hit, whole_outage
 from pipeline.stages.webhooks.over_time import calls_over_time, outage_over_time
-
-from ..ask.reads import Source
-from ..beside_runs import kept_rules
-from ..stored_runs import Run
-from .over_time import Chart, chart_of
-from .tables import Asked, Column, table
 
 _COLUMNS: tuple[Column[Load], ...] = (
     Column("webhook", "Webhook", lambda row: row.webhook),

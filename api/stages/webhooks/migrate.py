@@ -23,11 +23,10 @@ if TYPE_CHECKING:
 
 def migrate(own: Context, name: str, files: Sequence[Path], asked: Asked) -> list[Table]:
     """The matrix of agreement, its witnesses, and the steps that are done. `name` is WEBHOOK or CONFIGURATION/WEBHOOK."""
+    from api.stages.webhooks.policies import replayed_policies
     from pipeline.runs import RunStore
     from pipeline.stages.webhooks.migration import compare
     from queries import open_lake
-
-    from .policies_of import replayed_policies
 
     configuration, _, webhook = name.rpartition("/")
     run = replayed_policies(own, files, asked)

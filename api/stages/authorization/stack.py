@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from api.commands.parts import options
 from api.context import Context
 from api.printing.output import Format
 from ingest.errors import InputError
 from pipeline.stages.authorization.stack_model import Place, StackModel
-
-from .parts import options
 
 if TYPE_CHECKING:
     from api.printing.output import Table
@@ -45,7 +44,9 @@ def command(
 ) -> int:
     """Show where the requests of a stack went, and which of its rights it used; `-o yaml` prints the roles of the model."""
     from api import asked_values
+    from api.commands.parts.window import check_window
     from api.printing.output import render
+    from api.stages.authorization.stack_installs import flows_table, installs_tables
     from pipeline.manifests.files import manifests_of, texts_of
     from pipeline.manifests.writing import to_yaml
     from pipeline.runs.window import Window
@@ -62,9 +63,6 @@ def command(
     )
     from pipeline.stages.schema.checking import definition_documents, read_definition
     from queries import open_lake
-
-    from .parts.stack_installs import flows_table, installs_tables
-    from .parts.window import check_window
 
     own: Context = context.obj
     if installs:

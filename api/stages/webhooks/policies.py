@@ -15,12 +15,11 @@ if TYPE_CHECKING:
 
 def replayed_policies(own: Context, files: Sequence[Path], asked: Asked) -> StageRun:
     """The finished replay of the policies of files. Raises InputError without policies."""
+    from api.commands.parts.texts import read_texts
     from api.given import given_of, walk, warn_of
     from pipeline.readiness.run import run_stage
     from pipeline.runs import RunKind
     from pipeline.stages.registry import VALIDATING
-
-    from .texts import read_texts
 
     given = given_of(read_texts(list(files)), asked.kubernetes_version, own.lake)
     warn_of(own, given)

@@ -24,11 +24,10 @@ _USERS_SHOWN = 3
 
 def fields(own: Context, kind: str, files: list[Path], window: Window, form: Format, limit: int | None) -> int:
     """Print the unknown fields of a kind: by field, by sender, and by object."""
+    from api.commands.parts.window import check_window
     from api.printing.output import render
     from pipeline.stages.schema.evidence.fields import unknown_fields_of
     from queries import open_lake
-
-    from .window import check_window
 
     check_window(own, window)
     reader = open_lake(own.lake)

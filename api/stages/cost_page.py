@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from api.pages.html import address
+from api.pages.tables import Asked, Column, Table, table
+from api.pages.trial import JobView, job_view
+from api.stages.costs import RunCosts, costs_of_run
+from api.stages.runs import policies_of_run
+from api.work.jobs import Job, State
 from pipeline.stages.validating.cost_figures import CostFigure, NearRequest, PolicyCost
-
-from ..ask.run_costs import RunCosts, costs_of_run
-from ..run_policies import policies_of_run
-from ..work.jobs import Job, State
-from .html import address
-from .tables import Asked, Column, Table, table
-from .trial import JobView, job_view
 
 _FIGURES_CAPTION = "CEL cost of each expression, and of all that share a budget, with the limit of the API server"
 _NEAREST_CAPTION = "Requests that come nearest to a limit, one for each cost"

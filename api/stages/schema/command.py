@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from api.commands.parts import options
 from api.context import Context
 from api.printing.output import Format
 from ingest.errors import InputError
-
-from .parts import options
 
 if TYPE_CHECKING:
     from api.printing.output import Table
@@ -72,15 +71,14 @@ def command(
     """
     from api import asked_values
     from api.printing.output import render
+    from api.stages.schema.fields import fields, kind_of
+    from api.stages.schema.stored import dormant, stuck
     from pipeline.manifests.files import readable
     from pipeline.runs.window import Window
     from pipeline.stages.schema.checking import check_definitions, definition_documents, unreadable
     from pipeline.stages.schema.objects import Outcome, object_findings
     from pipeline.stages.schema.objects import unreadable as unreadable_object
     from queries import open_if_there
-
-    from .parts.schema_fields import fields, kind_of
-    from .parts.schema_stored import dormant, stuck
 
     own: Context = context.obj
     window, version = Window(*asked_values.parse_window(since, until)), asked_values.parse_version(kubernetes_version)

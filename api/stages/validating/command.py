@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from api.commands.parts import options
 from api.context import Context
 from api.printing.output import Format
 from ingest.errors import InputError
-
-from .parts import options
 
 if TYPE_CHECKING:
     from api.printing.output import Table
@@ -52,17 +51,16 @@ def command(
 ) -> int:
     """Print the CEL cost of each expression over recorded requests, or the type-check warnings of a cluster."""
     from api import asked_values
+    from api.commands.parts.texts import read_texts
+    from api.commands.parts.window import check_window
     from api.given import given_of, warn_of
     from api.printing.output import render
+    from api.stages.validating.check import check
     from pipeline.runs.window import Window
     from pipeline.stages.registry import VALIDATING
     from pipeline.stages.stage import Asked
     from pipeline.stages.validating.costs import policy_costs
     from queries import open_lake
-
-    from .parts.policy_check import check
-    from .parts.texts import read_texts
-    from .parts.window import check_window
 
     own: Context = context.obj
     policies = [*(files or ()), *(policies or ())]

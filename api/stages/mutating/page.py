@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from api.ask.reads import Source
+from api.pages.tables import Asked, Column, table
 from pipeline.runs import RunStore
 from pipeline.stages.mutating.summary import ChangedPath, Mutated, changed_paths, mutated
-
-from ..ask.reads import Source
-from .tables import Asked, Column, table
 
 _POLICIES: tuple[Column[Mutated], ...] = (
     Column("policy", "Policy", lambda row: row.policy),

@@ -1,0 +1,1 @@
+"""What only the stage authorization has in commands and pages."""

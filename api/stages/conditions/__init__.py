@@ -1,0 +1,1 @@
+"""What only the stage conditions has in commands and pages."""

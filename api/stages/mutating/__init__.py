@@ -1,0 +1,1 @@
+"""What only the stage mutating has in commands and pages."""

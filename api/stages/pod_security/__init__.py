@@ -1,0 +1,1 @@
+"""What only the stage pod security has in commands and pages."""

@@ -1,0 +1,1 @@
+"""What only the stage schema has in commands and pages."""

@@ -1,0 +1,1 @@
+"""What only the stage validating has in commands and pages."""

@@ -1,0 +1,1 @@
+"""What only the stage webhooks has in commands and pages."""
