@@ -20,6 +20,7 @@ from ingest.counted import counted
 from pipeline.readiness.words import day, percent
 from pipeline.report.cells import visible_value
 from pipeline.report.markup import coded, soft, user
+from pipeline.report.of_stage import words_of
 from pipeline.report.outcomes import next_step
 from pipeline.report.words import exemptions_title, policy_name, workload
 
@@ -156,6 +157,7 @@ def _environment() -> Environment:
         coded=coded,
         percent=percent,
         policy_name=policy_name,
+        of_stage=words_of,
         next_step=next_step,
         exemptions_title=exemptions_title,
         workload=workload,

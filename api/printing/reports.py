@@ -11,10 +11,11 @@ from ingest.errors import InputError
 from pipeline.readiness.assess import export_outcomes
 from pipeline.readiness.change import Change, Fate
 from pipeline.readiness.gaps import TO_KNOW_IT
-from pipeline.readiness.model import POLICIES, Fidelity, PolicyReadiness, Status
+from pipeline.readiness.model import Fidelity, PolicyReadiness, Status
 from pipeline.readiness.report import Report
 from pipeline.readiness.words import percent
 from pipeline.report.formats import TEXT_FORMATS, format_of
+from pipeline.report.of_stage import words_of
 from pipeline.report.over_time import MOMENT, sparkline
 from pipeline.report.tables import export_tables
 from pipeline.report.words import exemptions_title, fate_count, policy_name, step, together, workload
@@ -290,7 +291,7 @@ def _owners(entry: PolicyReadiness, wide: bool) -> Table:
     more = max(entry.denials.units, len(found)) - len(rows)
     # `explain` shows the values in the expressions of policies, which other stages do not have.
     explain = f"`hindcast explain {entry.owners[0].audit_id} -f POLICIES` explains the first of these denials"
-    notes = _more(more, wide) if entry.stage != POLICIES else (*_more(more, wide), explain)
+    notes = (*_more(more, wide), explain) if words_of(entry).goes_to_deny else _more(more, wide)
     return Table("owners", columns, rows, "Whom it would have denied", notes)
 
 
@@ -309,7 +310,7 @@ def _exemptions(entry: PolicyReadiness) -> Table:
     ]
     note = (
         "`hindcast exemptions -o merge-patch` prints them as patches to apply"
-        if entry.stage == POLICIES
+        if words_of(entry).goes_to_deny
         else "`hindcast readiness --extra-roles FILE` writes them"
     )
     return Table("exemptions", columns, rows, exemptions_title(entry), (note,))

@@ -16,7 +16,6 @@ from .change import Change
 from .exempting.measures import Exemption, LaterTrial, RolloutStep
 
 COUNTEREXAMPLES_MAX = 5  # of each policy, unless more are asked for
-POLICIES = "validating"  # the stage of policies, whose entries have more figures than others
 
 
 class Status(StrEnum):
@@ -358,7 +357,7 @@ class PolicyReadiness:
     counterexamples: tuple[Counterexample, ...] = ()
     later: LaterTrial | None = None  # of the exemptions; None if the report did not look for them
     change: Change | None = None  # against a version before; then `status` is the verdict on the change
-    stage: str = POLICIES
+    stage: str = "validating"
     failed: tuple[FailedExpression, ...] = ()  # the errors of expressions that deny, the most frequent ones
     silent: tuple[FailedExpression, ...] = ()  # why messageExpressions of denials have no result to use, the most frequent reasons
     objections: tuple[str, ...] = ()  # what makes it NOT READY apart from denials, as its stage says it; `reasons` has them, too

@@ -12,11 +12,12 @@ from datetime import datetime
 from xml.etree import ElementTree as Xml
 
 from ingest.counted import counted
-from pipeline.readiness.model import POLICIES, Counterexample, PolicyReadiness
+from pipeline.readiness.model import Counterexample, PolicyReadiness
 from pipeline.readiness.report import Report
 
 from .cells import visible
 from .data import plain
+from .of_stage import words_of
 from .outcomes import OUTCOMES, by_workload, findings
 from .texts import yaml_text
 from .words import fate_count, fates, policy_name
@@ -76,8 +77,7 @@ def _shown(entry: PolicyReadiness) -> Iterator[str]:
 
 def _case_of(entry: PolicyReadiness) -> Xml.Element:
     """The one case of a policy: it fails with its reasons, and with the workloads that would be denied."""
-    may = "may go to Deny" if entry.stage == POLICIES else "may be put into force"
-    asked = may if entry.change is None else "makes no new denials"
+    asked = f"may {words_of(entry).may}" if entry.change is None else "makes no new denials"
     return _case(entry, asked, OUTCOMES[entry.status].junit, str(entry.status), (*entry.reasons, *_workloads(entry)))
 
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from ingest.counted import counted
 from pipeline.readiness.change import ChangedUnit, Fate
-from pipeline.readiness.model import POLICIES, Owner, PolicyReadiness, Status
+from pipeline.readiness.model import Owner, PolicyReadiness, Status
 from pipeline.readiness.report import PolicySource, Report
+
+from .of_stage import words_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,28 +119,21 @@ OUTCOMES: dict[Status, Outcome] = {
 
 def next_step(entry: PolicyReadiness) -> str:
     """What to do after a verdict."""
-    if entry.stage == POLICIES:
+    words = words_of(entry)
+    if words.goes_to_deny:
         is_failing = entry.status is Status.NOT_READY and entry.denials.requests_failed == entry.denials.requests > 0
         return _MEND if is_failing else OUTCOMES[entry.status].next
-    return _NEXT_OF_STAGE[entry.status].replace(_REMEDY, _REMEDIES.get(entry.stage, _REMEDY))
+    return _NEXT_OF_STAGE[entry.status].format(remedy=words.remedy)
 
 
 _MEND = "Do not enforce it. Every denial is an error of the policy itself: mend the policy, then ask again."
-_REMEDY = "Give the clients below what they need"
-# Only roles give something to clients; the remedy for other manifests is in the manifests, in objects, or at a server.
-_REMEDIES = {
-    "webhooks": "See that the servers of the webhooks answer, or narrow their rules, selectors or match conditions",
-    "schema": "Relax the definition, or have the clients below send what it allows",
-    "mutating": "Mend the policies, or have the clients below send objects that fit them",
-    "conditions": "Change the conditions, or have the clients below ask with the selectors that they need",
-}
 _NEXT_OF_STAGE = {
     Status.READY: "Put them into force.",
     Status.READY_WITH_EXEMPTIONS: "Put them into force together with the manifests below.",
-    Status.NOT_READY: "Do not put them into force yet. Give the clients below what they need, then replay again.",
+    Status.NOT_READY: "Do not put them into force yet. {remedy}, then replay again.",
     Status.INSUFFICIENT_EVIDENCE: "Close the gaps above, then replay again.",
     Status.NO_NEW_DENIALS: "The change can be merged.",
-    Status.NEW_DENIALS: "Do not merge the change yet. Give the clients below what they need, then ask again.",
+    Status.NEW_DENIALS: "Do not merge the change yet. {remedy}, then ask again.",
 }
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from ingest.counted import counted
 from pipeline.readiness.change import Change, ChangedUnit, Fate, FateCount
 from pipeline.readiness.exempting.measures import RolloutStep
-from pipeline.readiness.model import POLICIES, Owner, PolicyReadiness, Status
+from pipeline.readiness.model import Owner, PolicyReadiness, Status
 from pipeline.readiness.report import Report
+
+from .of_stage import words_of
 
 _FIRST_SHOWN = 5
 
@@ -109,7 +111,7 @@ _OTHERS = {
 def exemptions_title(entry: PolicyReadiness) -> str:
     """The title of a policy's exemptions. Only if it is ready with them were all replayed and found to suffice."""
     is_ready = entry.status is Status.READY_WITH_EXEMPTIONS
-    if entry.stage != POLICIES:
+    if not words_of(entry).goes_to_deny:
         return "What would keep everybody working: a replay with it denies nothing new" if is_ready else "What it would take"
     return "Exemptions with which the replay denies nothing" if is_ready else "Exemptions that it would take"
 

@@ -56,6 +56,8 @@ class StageWords:
     thing: str = "manifest"  # in the singular
     part: str = "binding"  # what the verdict table calls a binding
     passes: tuple[str, str] = ("admits it", "admit it")  # what one thing, and several, do that let a request pass
+    goes_to_deny: bool = False  # whether their bindings warn or audit first, and later deny
+    remedy: str = "Give the clients below what they need"  # what to do where they would newly deny requests
 
     @property
     def question(self) -> str:

@@ -33,6 +33,7 @@ class ConditionsReadiness(StageReadiness[Rules, GroupedPlan[Any]]):
         "Readiness of conditional authorization, simulated: no released server has it",
         "AuthorizerChain, SubjectAccessReview",
         thing="chain of authorizers",
+        remedy="Change the conditions, or have the clients below ask with the selectors that they need",
     )
 
     def mistakes(self, rules: Rules, replaces_all: bool) -> Sequence[str]:

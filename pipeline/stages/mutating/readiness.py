@@ -36,6 +36,7 @@ class MutatingReadiness(StageReadiness[MutatingRules, GroupedPlan[MutatingRules]
         "MutatingAdmissionPolicy",
         thing="mutating policy",
         passes=("leaves it as it is", "leave it as it is"),
+        remedy="Mend the policies, or have the clients below send objects that fit them",
     )
     exemptions = MutatingExemptions()
     in_log = True

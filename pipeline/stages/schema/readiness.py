@@ -26,7 +26,13 @@ from .tables import schema_tables
 class SchemaReadiness(StageReadiness[Given, GroupedPlan[Given]]):
     """See StageReadiness."""
 
-    words = StageWords("definitions", "Definition readiness", "CustomResourceDefinition", thing="definition")
+    words = StageWords(
+        "definitions",
+        "Definition readiness",
+        "CustomResourceDefinition",
+        thing="definition",
+        remedy="Relax the definition, or have the clients below send what it allows",
+    )
     # What a request held depends on the definition of its time, so that one run compares both.
     flips_against_base = True
     # A request that ended before the schema does not concern it; one that is stored otherwise is admitted.

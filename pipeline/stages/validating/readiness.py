@@ -42,7 +42,12 @@ class PolicyReadiness(PolicyReading, StageReadiness[PolicySet, ReplayPlan]):
     """See StageReadiness."""
 
     words = StageWords(
-        "policies", "Policy readiness", "ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding", "go to Deny", "policy"
+        "policies",
+        "Policy readiness",
+        "ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding",
+        "go to Deny",
+        "policy",
+        goes_to_deny=True,
     )
     has_flips = False
     shows_recorded = True

@@ -42,6 +42,7 @@ class WebhookReadiness(StageReadiness[Any, GroupedPlan[Any]]):
         thing="webhook",
         part="webhook",
         passes=("lets it pass", "let it pass"),
+        remedy="See that the servers of the webhooks answer, or narrow their rules, selectors or match conditions",
     )
     in_log = True
     # A trace says what a called webhook did: see trace.py. A request that ended before a webhook does not concern it, nor one that
