@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -75,6 +75,18 @@ class GroupedPlan(RunPlan, Generic[RulesT]):
         return "\n".join(lines)
 
 
+class Share(NamedTuple):
+    """One of so many shares into which a stage divides its requests by something else than time."""
+
+    number: int
+    of: int
+
+
+def shares(of: int) -> Sequence[Share]:
+    """All shares."""
+    return tuple(Share(number, of) for number in range(of))
+
+
 class Judging:
     """Judges the requests of one plan, in one process: by questions that requests share, by the record of each, or both."""
 
@@ -92,14 +104,14 @@ class Judging:
         """The verdicts on every pass that has a question; empty if the stage says nothing of it."""
         raise NotImplementedError
 
-    def stretches(self) -> Sequence[Window]:
-        """The stretches of time in which the other requests are judged, each as one part of the run.
+    def stretches(self) -> Sequence[Window | Share]:
+        """The stretches of time, or other shares, in which the other requests are judged, each as one part of the run.
 
         They depend on the plan and the lake alone. An interrupted run loses no more than one part, and processes share them out.
         """
         return ()
 
-    def records(self, stretch: Window) -> Iterable[JudgedPass]:
+    def records(self, stretch: Any) -> Iterable[JudgedPass]:
         """The passes of the other requests of a stretch, with the verdicts on each."""
         return ()
 
@@ -181,10 +193,10 @@ class GroupedStage(PlannedStage[RulesT]):
         """See PlannedStage."""
         with closing(Crew(plan, reader, lake, folder, executor, partial(StageWorker, self))) as crew:
             worker: StageWorker = crew.own()
-            shares = plan.parts(plan.requests, _ASKING_REQUESTS) if worker.judging.asks else 0
+            asked = plan.parts(plan.requests, _ASKING_REQUESTS) if worker.judging.asks else 0
             stretches = worker.judging.stretches()
-            crew.begin((plan.run_id, reader.files.events, shares, stretches))
-            yield from crew.do([AnswerQuestions(number, shares) for number in range(shares)])
+            crew.begin((plan.run_id, reader.files.events, asked, stretches))
+            yield from crew.do([AnswerQuestions(number, asked) for number in range(asked)])
             yield from crew.do([JudgeStretch(number, each) for number, each in enumerate(stretches)])
 
 
@@ -254,10 +266,10 @@ class AnswerQuestions:
 
 @dataclass(frozen=True, slots=True)
 class JudgeStretch:
-    """See Task: judges the requests of a stretch of time by their own records."""
+    """See Task: judges the requests of a stretch of time, or of another share, by their own records."""
 
     number: int
-    stretch: Window
+    stretch: Window | Share
 
     @property
     def name(self) -> str:

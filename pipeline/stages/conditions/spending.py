@@ -26,12 +26,13 @@ LIMITS = frozenset({OVER_LIMIT, OVER_BUDGET, OVER_RUN})
 
 
 class RunBudget:
-    """What is left for the expressions of one run."""
+    """What is left for the expressions of one run, or of a part of it."""
 
     __slots__ = ("left",)
 
-    def __init__(self, questions: int = 1) -> None:
-        self.left = RUN_BUDGET + RUN_BUDGET_EACH * questions
+    def __init__(self, questions: int = 1, parts: int = 1) -> None:
+        """`questions` are those of the part, and `parts` is how many the run has."""
+        self.left = RUN_BUDGET // parts + RUN_BUDGET_EACH * questions
 
     def grow(self, questions: int) -> None:
         """Add what ordinary expressions cost for more questions."""

@@ -14,8 +14,7 @@ from ...manifests.documents import Document
 from ...row import Row
 from ...runs.plan import PlannedRule, plain
 from ...runs.verdicts import JudgedPass, Place
-from ...runs.window import Window
-from ..grouped import GroupedPlan, GroupedStage, Judging
+from ..grouped import GroupedPlan, GroupedStage, Judging, Share, shares
 from ..stage import Asked, Kind
 from .chain import Chain
 from .compiled import Asked as AskedChain
@@ -35,6 +34,8 @@ from .sql import statement
 from .writes import Writes
 
 Rules = tuple[Chain, ...]
+# Fewer distinct questions are not worth a part of a run: each part compiles the chains.
+_QUESTIONS_MIN = 500
 _OTHER_QUESTION = "no given review is about this request"
 
 
@@ -75,28 +76,29 @@ class Conditions(GroupedStage[Rules]):
 
 
 class _Rulings(Judging):
-    """See Judging. The chains of a run share a budget, so that one process judges all requests."""
+    """See Judging. Each share of the distinct questions has its share of the run's budget."""
 
     def __init__(self, reader: LakeReader, plan: GroupedPlan[Rules]) -> None:
         self._reader = reader
         self._plan = plan
         self._rows: dict[str, Row] = {}
+        self._questions = {number: question for number, question, _ in _questions(reader, plan.window.parameters)}
+        self._rbac = RbacAnswers(reader, plan.window)
 
-    def stretches(self) -> Sequence[Window]:
+    def stretches(self) -> Sequence[Share]:
         """See Judging."""
-        return (Window(),)
+        return shares(self._plan.parts(len(self._questions), _QUESTIONS_MIN))
 
-    def records(self, stretch: Window) -> Iterator[JudgedPass]:
+    def records(self, stretch: Share) -> Iterator[JudgedPass]:
         """See Judging."""
         reader, plan = self._reader, self._plan
-        questions = {number: question for number, question, _ in _questions(reader, plan.window.parameters)}
-        budget, prover = RunBudget(len(questions)), Prover(questions=len(questions))
+        questions = {number: each for number, each in self._questions.items() if number % stretch.of == stretch.number}
+        budget, prover = RunBudget(len(questions), stretch.of), Prover(questions=len(questions), parts=stretch.of)
         compiled = [CompiledChain(chain, plan.kubernetes_version, budget) for chain in plan.rules]
         known = KnownObjects(reader, plan.window, frozenset().union(*(each.paths for each in compiled)))
-        rbac = RbacAnswers(reader, plan.window)
         passes: dict[Place, list[Row]] = {}
         for each in compiled:
-            for place, row in self._judged(ChainJudging(each, known, prover), questions, rbac):
+            for place, row in self._judged(ChainJudging(each, known, prover), questions, self._rbac):
                 passes.setdefault(place, []).append(row)
         yield from passes.items()
 

@@ -11,14 +11,16 @@ from queries import LakeReader
 from ...manifests.documents import Document
 from ...runs.plan import PlannedRule
 from ...runs.verdicts import JudgedPass
-from ...runs.window import Window
-from ..grouped import GroupedPlan, GroupedStage, Judging
+from ..grouped import GroupedPlan, GroupedStage, Judging, Share, shares
 from ..stage import Asked, Kind
 from .definition import GROUP, KIND
 from .readiness import SchemaReadiness
 from .replay.definitions import Given, given_of, served_of
 from .replay.rows import NAME, row_of
 from .replay.walk import Walk
+
+# Fewer requests are not worth a part of a run: each part reads the history of its objects.
+_REQUESTS_MIN = 2_000
 
 
 class Schemas(GroupedStage[Given]):
@@ -55,23 +57,25 @@ class Schemas(GroupedStage[Given]):
 
     def judging(self, reader: LakeReader, plan: GroupedPlan[Given]) -> Judging:
         """See GroupedStage."""
-        return _Writes(_walk(reader, plan.rules, plan.window, plan.kubernetes_version), isinstance(plan.manifests, dict))
+        walk = _walk(reader, plan.rules, plan.window, plan.kubernetes_version)
+        return _Writes(walk, plan.parts(walk.requests, _REQUESTS_MIN), isinstance(plan.manifests, dict))
 
 
 class _Writes(Judging):
-    """See Judging. What one write leaves decides about later ones, so that one process judges all."""
+    """See Judging. What one write leaves decides about later ones of its object, so that a share holds all of each object."""
 
-    def __init__(self, walk: Walk, with_objects: bool) -> None:
+    def __init__(self, walk: Walk, parts: int, with_objects: bool) -> None:
         self._walk = walk
+        self._parts = parts
         self._with_objects = with_objects
 
-    def stretches(self) -> Sequence[Window]:
+    def stretches(self) -> Sequence[Share]:
         """See Judging."""
-        return (Window(),)
+        return shares(self._parts)
 
-    def records(self, stretch: Window) -> Iterator[JudgedPass]:
+    def records(self, stretch: Share) -> Iterator[JudgedPass]:
         """See Judging."""
-        for each in self._walk.judged():
+        for each in self._walk.judged(stretch):
             event = each.event
             yield (event.cluster, event.audit_id, event.ts, event.stage_ts, 0), (row_of(each, self._with_objects),)
 

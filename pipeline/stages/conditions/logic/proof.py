@@ -50,9 +50,9 @@ class Proof:
 class Prover:
     """Answers each distinct question once. `checks` counts distinct questions."""
 
-    def __init__(self, steps_max: int = CHECK_STEPS_MAX, questions: int = 1) -> None:
-        """`questions` are those of the run; `steps_max` limits one check."""
-        self.steps = Steps(questions, steps_max)
+    def __init__(self, steps_max: int = CHECK_STEPS_MAX, questions: int = 1, parts: int = 1) -> None:
+        """`questions` are those of the run, or of one of its `parts`; `steps_max` limits one check."""
+        self.steps = Steps(questions, steps_max, parts)
         self._solvers: OrderedDict[tuple[Formula, bool | None], Solver] = OrderedDict()
         self._proofs: OrderedDict[Any, Proof] = OrderedDict()
         self._reads: dict[Formula, tuple[tuple[Key, ...], tuple[tuple[str, ...], ...]]] = {}

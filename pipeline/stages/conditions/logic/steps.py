@@ -20,11 +20,12 @@ OVER_RUN = "the solver spent the steps that one run may take"
 
 
 class Steps:
-    """What is left for the questions of one run."""
+    """What is left for the questions of one run, or of a part of it."""
 
-    def __init__(self, questions: int = 1, check_max: int = CHECK_STEPS_MAX) -> None:
+    def __init__(self, questions: int = 1, check_max: int = CHECK_STEPS_MAX, parts: int = 1) -> None:
+        """`questions` are those of the part, and `parts` is how many the run has."""
         self._check_max = check_max
-        self._run = RUN_STEPS + RUN_STEPS_EACH * questions
+        self._run = RUN_STEPS // parts + RUN_STEPS_EACH * questions
         self._inner: list[int] = []
 
     @property

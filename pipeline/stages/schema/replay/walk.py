@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -67,12 +68,18 @@ class Walk:
         """How many requests are on the kind called PLURAL.GROUP."""
         return sum(item.requests for item in self._requests.classes if f"{item.resource}.{item.api_group}" == name)
 
-    def judged(self) -> Iterator[Judged]:
-        """Every request with its verdict; requests that did not come to their resource have none."""
+    def judged(self, share: tuple[int, int] = (0, 1)) -> Iterator[Judged]:
+        """Every request of a share, one of so many, with its verdict; requests that did not come to their resource have none.
+
+        A share holds whole namespaces, and so every request on each of its objects.
+        """
         cascade = Cascade()
         definitions = {name: each.definition for name, each in (*self._given.items(), *self._before.items())}
         earlier = partial(_Earlier, definitions=definitions)
-        for found, outcome in met(self._requests, self._reader, self._history, self._outcome, _UNREAD, earlier=earlier):
+        number, of = share
+        place = "hash(cluster, api_group, resource, coalesce(namespace, ''))"
+        own = replace(self._requests, found=f"FROM schema_asked WHERE {place} % {of} = {number}")
+        for found, outcome in met(own, self._reader, self._history, self._outcome, _UNREAD, earlier=earlier):
             if outcome is not None:
                 yield Judged(found.event, self._served(found.event), outcome, cascade.add(found.event, outcome))
 

@@ -18,6 +18,7 @@ from pipeline.manifests.files import manifests_of
 from pipeline.runs import RunKind, RunStore
 from pipeline.stages.assign import assign
 from pipeline.stages.conditions.figures import by_finding, decided, reads
+from pipeline.stages.grouped import shares
 from pipeline.stages.registry import CONDITIONS
 from pipeline.stages.stage import Asked
 from queries import open_lake
@@ -136,6 +137,22 @@ def judged(lake: Path, authorizers: list[dict[str, Any]], reads_mode: str = "Enf
     assert CONDITIONS.run(plan, lake, 1, None, RunKind.REPLAY) == summary
     verdicts = RunStore(lake).run(plan.run_id).verdicts
     return verdicts, {row["audit_id"]: {**row, **json.loads(row["detail"])} for row in pq.read_table(verdicts).to_pylist()}
+
+
+def test_shares_of_the_questions_hold_what_one_process_judges(lake: Path) -> None:
+    manifest = {
+        "apiVersion": "hindcast/v1alpha1",
+        "kind": "AuthorizerChain",
+        "metadata": {"name": "doc"},
+        "spec": {"reads": "Enforce", "authorizers": [*DOCUMENT, {"name": "roles", "type": "RBAC"}]},
+    }
+    ((_, rules),) = assign(manifests_of([("chain.yaml", yaml.safe_dump(manifest))])).rules
+    with closing(open_lake(lake)) as reader:
+        judging = CONDITIONS.judging(reader, CONDITIONS.plan(reader, rules, Asked()))
+        (whole,) = ([*judging.records(share)] for share in shares(1))
+        several = [[*judging.records(share)] for share in shares(3)]
+    assert all(several)
+    assert sorted(each for share in several for each in share) == sorted(whole)
 
 
 def test_lists_are_proved_or_refuted_with_what_was_known_at_the_time(lake: Path) -> None:

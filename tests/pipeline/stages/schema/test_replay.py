@@ -202,13 +202,16 @@ def reader(lake: Path) -> Iterator[LakeReader]:
         yield opened
 
 
-def judged(reader: LakeReader, story: Story) -> dict[str, Judged]:
+def walk_of(reader: LakeReader, story: Story) -> Walk:
     major, minor = story.case.get("kubernetes_version", (1, 36))
     version = (major, minor)
     given = served_of(story.given(story.case["new"]).definitions, version)
     before = served_of(story.given(story.case["against"]).definitions, version) if "against" in story.case else {}
-    walk = Walk(reader, Window(), given, before, version)
-    return {each.event.audit_id: each for each in walk.judged()}
+    return Walk(reader, Window(), given, before, version)
+
+
+def judged(reader: LakeReader, story: Story) -> dict[str, Judged]:
+    return {each.event.audit_id: each for each in walk_of(reader, story).judged()}
 
 
 def told(found: Judged, story: Story) -> dict[str, Any]:
@@ -252,6 +255,22 @@ def test_a_recorded_write_under_a_new_definition(reader: LakeReader, story: Stor
                 assert sorted(said[name]) == sorted(value), said
             else:
                 assert said[name] == value, said
+
+
+def test_shares_hold_what_one_walk_judges(reader: LakeReader) -> None:
+    """A share has whole objects, so that a verdict names the earlier ones that it follows from."""
+    used, following = set(), 0
+    for story in STORIES:
+        walk = walk_of(reader, story)
+        shares = [[(each.event.audit_id, row_of(each)) for each in walk.judged((number, 3))] for number in range(3)]
+        whole = [(each.event.audit_id, row_of(each)) for each in walk.judged()]
+        assert sorted((each for share in shares for each in share), key=lambda each: each[0]) == sorted(
+            whole, key=lambda each: each[0]
+        )
+        used |= {number for number, share in enumerate(shares) if share}
+        following += sum('"cascade_of": "' in (row.detail or "") for _, row in whole)
+    assert used == {0, 1, 2}
+    assert following
 
 
 def test_a_replay_writes_verdicts_and_figures(lake: Path) -> None:
