@@ -28,7 +28,7 @@ SHARED = (
     "review-by", "expires",  # the earlier name of review-by
 )  # fmt: skip
 # The values of `output`: the formats of all commands. Each command offers some of them.
-FORMATS = ("table", "wide", "json", "yaml", "markdown", "csv", "html", "junit", "sarif", "openreports", "policyreport")
+FORMATS = ("table", "wide", "json", "yaml", "markdown", "csv", "html", "junit", "sarif", "openreports", "policyreport", "owners")
 _PREFIX = "HINDCAST_"
 # An option of all commands together, not of a single one.
 _GLOBAL = ("lake", "quiet", "memory-bytes-max")

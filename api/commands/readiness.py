@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -94,7 +94,7 @@ def command(
     for report in found if cluster else ():
         keep_cluster(own.lake, report.run_id, cluster)
     report = with_caveats(joined_over(own.lake, files, found), own.warnings)
-    return _finish(own, report, output, report_file, export, limit, exit_code)
+    return _finish(own, report, output, report_file, export, limit, exit_code, day)
 
 
 def _finish(
@@ -105,12 +105,16 @@ def _finish(
     export: Path | None,
     limit: int | None,
     exit_code: bool,
+    day: date,
 ) -> int:
     from api.printing import reports
 
     for path in reports.write_report(report, report_file, export):
         own.say(f"report: {path}")
-    reports.print_report(report, output, limit=limit)
+    if output is ReportFormat.OWNERS:
+        reports.print_messages(own, report, day)
+    else:
+        reports.print_report(report, output, limit=limit)
     return _exit_code(report) if exit_code else 0
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
 from api.stages.pages import is_of_policies
 from ingest.counted import counted
+from pipeline.readiness.counting.writers import Writer, last_writers
 from pipeline.readiness.model import PolicyReadiness
 from pipeline.readiness.report import Report
+from pipeline.report.workloads import Denied
 from pipeline.runs import RunStore
 
 from .. import stored_runs
@@ -26,7 +28,6 @@ from .policy_tables import policy_tables
 from .selected import Counts, counted_days, narrows, selected_days
 from .selection import Selection, of_day
 from .tables import Asked, Table
-from .writers import Writer, last_writers
 
 # As everywhere in a report, dry runs do not count.
 _DENIALS = """
@@ -117,8 +118,12 @@ def policy_view(source: Source, run_id: str, policy: str, binding: str | None, s
         selection=selection,
         selected=counted_days(days) if narrows(selection) else None,
         tables=tables,
-        writers=last_writers(source, owners.rows) if owners is not None else {},
+        writers=_writers(source, owners.rows) if owners is not None else {},
     )
+
+
+def _writers(source: Source, found: Iterable[Denied]) -> Mapping[tuple[str, str], Writer]:
+    return last_writers(source.reader.connection, ((row.namespace, row.unit) for row in found))
 
 
 def manifests(plan: Mapping[str, Any], policy: str, binding: str | None) -> tuple[tuple[SourceLine, ...], tuple[SourceLine, ...]]:

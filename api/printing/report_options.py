@@ -25,6 +25,7 @@ class ReportFormat(StrEnum):
     SARIF = "sarif"
     OPENREPORTS = "openreports"
     POLICYREPORT = "policyreport"
+    OWNERS = "owners"
 
 
 EVERY_ENDING = ", ".join(ending for endings in ENDINGS.values() for ending in endings)

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import closing
+from datetime import date
 from pathlib import Path
 
+from api.context import Context
 from ingest.counted import counted
 from ingest.errors import InputError
 from pipeline.readiness.assess import export_outcomes
 from pipeline.readiness.change import Change, Fate
+from pipeline.readiness.counting.writers import last_writers
 from pipeline.readiness.gaps import TO_KNOW_IT
 from pipeline.readiness.model import Fidelity, PolicyReadiness, Status
 from pipeline.readiness.report import Report
 from pipeline.readiness.words import percent
 from pipeline.report.formats import TEXT_FORMATS, format_of
+from pipeline.report.messages import denied_places, messages, to_messages
 from pipeline.report.of_stage import words_of
 from pipeline.report.over_time import MOMENT, sparkline
 from pipeline.report.tables import export_tables
 from pipeline.report.words import exemptions_title, fate_count, policy_name, step, together, workload
 from pipeline.report.workloads import denied_workloads
 from pipeline.stages.over_time import OverTime, span_words
-from queries import LakeReader
+from queries import LakeReader, open_lake
 
 from .output import Column, Format, Table, render
 from .report_options import EVERY_ENDING, ReportFormat
@@ -53,8 +58,19 @@ def print_report(report: Report, form: ReportFormat, tables: Sequence[Table] | N
     if form in (ReportFormat.TABLE, ReportFormat.WIDE, ReportFormat.CSV):
         shown = report_tables(report, wide=form is not ReportFormat.TABLE) if tables is None else tables
         render(shown, Format(form), limit=limit)
+    elif form is ReportFormat.OWNERS:
+        raise InputError("-o owners belongs to hindcast readiness", "use another format here")
     else:
         sys.stdout.write(TEXT_FORMATS[form].render(report))
+
+
+def print_messages(own: Context, report: Report, by: date) -> None:
+    """Write one message to each owner of a denied workload, which asks for a change by this day, to standard output."""
+    with closing(open_lake(own.lake)) as reader:
+        writers = last_writers(reader.connection, denied_places(report))
+    sys.stdout.write(to_messages(messages(report, writers, by)))
+    if more := sum(entry.owners_total - len(entry.owners) for entry in report.policies):
+        own.warn(f"{counted(more, 'more workload')} with fewer requests had no room in the report, and got no message")
 
 
 def write_report(report: Report, paths: Sequence[Path] | None, folder: Path | None = None) -> list[Path]:

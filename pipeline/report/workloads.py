@@ -10,7 +10,8 @@ from pipeline.readiness.model import Identity, Owner
 
 from .words import workload
 
-_MACHINES = (Identity.CONTROL_PLANE, Identity.NODE)
+# Clients that act for others.
+MACHINES = (Identity.CONTROL_PLANE, Identity.NODE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def denied_workloads(owners: Iterable[Owner]) -> list[Denied]:
 def _joined(parts: Sequence[Owner]) -> Denied:
     most = sorted(parts, key=lambda owner: -owner.requests)
     clients: dict[str, Owner] = {}
-    for owner in sorted(most, key=lambda owner: owner.identity in _MACHINES):
+    for owner in sorted(most, key=lambda owner: owner.identity in MACHINES):
         clients.setdefault(owner.user, owner)
     resources = tuple(dict.fromkeys(owner.resource for owner in most))
     is_itself = any(workload(owner) == owner.unit for owner in most)
