@@ -149,6 +149,10 @@ def test_readiness_in_every_format_and_as_a_gate(calibrated_lake: Path, tmp_path
         assert run([*start, "-o", form, "--report-file", str(tmp_path / "r.html")]) == 0
         assert sign in capsys.readouterr().out
     assert "NOT READY" in (tmp_path / "r.html").read_text()
+    assert run([*start, "-o", "owners", "--review-by", "2027-01-31"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("To: ")
+    assert "Please change this by 2027-01-31." in told
     assert run([*start, "--exit-code"]) == 1
     lenient = tmp_path / "rules.yaml"
     lenient.write_text("denied_units_max: 1000\ndays_min: 100\n")
