@@ -23,6 +23,7 @@ from .parts import options
 if TYPE_CHECKING:
     from api.checks.watch_metrics import WatchMetrics
     from api.given import Judged, Texts
+    from api.work.notify import Receiver
     from pipeline.readiness.model import Fidelity, Status
     from pipeline.readiness.watching import Cursor, FirstDenial, Key, Watch
     from pipeline.runs import Defect
@@ -56,6 +57,14 @@ def command(
     only_given: Annotated[
         bool, typer.Option("--only", help="The given roles and bindings replace all others in the cluster.")
     ] = False,
+    notify: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FORM=URL",
+            help="Send first denials and changed verdicts, too: alertmanager=URL, slack=URL, webhook=URL, "
+            "or FORM=@FILE; repeatable.",
+        ),
+    ] = None,
     workers: options.Workers = None,
     output: Annotated[
         WatchFormat, typer.Option("-o", "--output", help="Sentences, or one JSON object per line.")
@@ -68,6 +77,7 @@ def command(
     """
     from api import asked_values
     from api.printing.targets import check_file
+    from api.work.notify import Receiver
     from pipeline.readiness.rules import ReadinessRules
     from pipeline.readiness.watching import Watch
     from queries import open_lake
@@ -80,6 +90,7 @@ def command(
         check_file("--metrics-file", metrics_file)
     if cursor is not None:
         check_file("--cursor", cursor, makes_folders=True)
+    receivers = tuple(map(Receiver.of, notify or ()))
     texts = read_texts(policies)
     chosen, digest = _watched(own, texts, version, only_given)
     given = ReadinessRules.load(rules) if rules else ReadinessRules()
@@ -91,7 +102,7 @@ def command(
         watch = Watch(reader, own.lake, chosen, version, given, fidelity, count, _note(own), only_given)
         _check_names(watch)
         with _published(own, metrics_port, metrics_file) as metrics:
-            return _Looks(watch, store, Teller(output), metrics, metrics_file, exit_on_denial).run(interval, once)
+            return _Looks(watch, store, Teller(output, receivers), metrics, metrics_file, exit_on_denial).run(interval, once)
     finally:
         reader.close()
 
@@ -180,28 +191,32 @@ class CursorFile:
 
 @dataclass(frozen=True, slots=True)
 class Teller:
-    """Writes one line for each event of the watch, and flushes at once."""
+    """Writes one line for each event of the watch, flushes at once, and sends it to each receiver."""
 
     form: WatchFormat
+    receivers: Sequence[Receiver] = ()
 
     def denial(self, news: FirstDenial) -> None:
         """The first would-be denial of a policy."""
         name = _name((news.policy, news.binding))
         place = f"{news.namespace}/{news.workload}" if news.namespace else news.workload
         text = f"first would-be denial of {name}, which was {news.was}: {place} by {news.user}: {news.message} ({news.audit_id})"
-        self._line(news.ts.isoformat(), "denial", text, asdict(news) | {"ts": news.ts.isoformat()})
+        ts = news.ts.isoformat()
+        self._line("denial", (news.policy, news.binding), ts, text, asdict(news) | {"ts": ts}, is_news=True)
 
-    def status(self, ts: str, key: Key, status: Status, reasons: tuple[str, ...]) -> None:
-        """The verdict on a policy, when it is first known or has changed."""
+    def status(self, ts: str, key: Key, status: Status, reasons: tuple[str, ...], *, has_changed: bool) -> None:
+        """The verdict on a policy, when it is first known or has changed. Receivers get changes alone."""
         text = f"{_name(key)}: {status}: {reasons[0]}" if reasons else f"{_name(key)}: {status}"
-        self._line(ts, "status", text, {"policy": key[0], "binding": key[1], "status": status, "reasons": reasons, "ts": ts})
+        fields = {"policy": key[0], "binding": key[1], "status": status, "reasons": reasons, "ts": ts}
+        self._line("status", key, ts, text, fields, is_news=has_changed)
 
     def trouble(self, message: str, seconds: float) -> None:
         """Why a look failed. It goes to standard error, because it is not about a policy."""
         sys.stderr.write(f"hindcast: {message}; it looks again every {seconds:g} s\n")
         sys.stderr.flush()
 
-    def _line(self, ts: str, event: str, text: str, fields: dict[str, Any]) -> None:
+    def _line(self, event: str, key: Key, ts: str, text: str, fields: dict[str, Any], *, is_news: bool) -> None:
+        from api.work.notify import News
         from pipeline.report.texts import json_text
 
         if self.form is WatchFormat.JSON:
@@ -209,6 +224,8 @@ class Teller:
         else:
             sys.stdout.write(" ".join(f"{ts} {text}".split()) + "\n")
         sys.stdout.flush()
+        for receiver in self.receivers if is_news else ():
+            receiver.send(News(event, *key, ts, text, fields))
 
 
 def _name(key: Key) -> str:
@@ -284,10 +301,12 @@ class _Looks:
     def _tell_verdicts(self) -> None:
         for key in self._watch.watched():
             status, reasons = self._watch.status(self._cursor, key)
-            if self._told.get(key) is not status:
-                self._told[key] = status
+            told = self._told.get(key)
+            if told is not status:
                 account = self._cursor.accounts.get(key)
-                self._teller.status(account.last_ts.isoformat() if account and account.last_ts else "-", key, status, reasons)
+                ts = account.last_ts.isoformat() if account and account.last_ts else "-"
+                self._teller.status(ts, key, status, reasons, has_changed=told is not None)
+                self._told[key] = status
 
 
 def _was_interrupted(error: BaseException | None) -> bool:

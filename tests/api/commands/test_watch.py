@@ -10,10 +10,12 @@ import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -85,6 +87,82 @@ def test_one_look_after_the_other(watch: list[str], tmp_path: Path, capsys: pyte
     assert run(look) == 0
     assert [line["event"] for line in lines(capsys)] == ["status"]
     assert len(list((tmp_path / "lake" / "watch").iterdir())) == 1
+
+
+class Taker(BaseHTTPRequestHandler):
+    """A receiver that keeps what it gets, and answers with the codes that it was given before it takes all."""
+
+    got: ClassVar[list[tuple[str, Any]]] = []
+    codes: ClassVar[list[int]] = []
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        code = self.codes.pop(0) if self.codes else 200
+        if code == 200:
+            self.got.append((self.path, body))
+        self.send_response(code)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Tests print nothing."""
+
+
+@pytest.fixture
+def receiver() -> Iterator[str]:
+    Taker.got.clear()
+    Taker.codes.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Taker) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_first_denials_are_sent_in_the_form_of_each_receiver(
+    watch: list[str], tmp_path: Path, receiver: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = tmp_path / "slack-url"
+    secret.write_text(f"{receiver}/hook\n")
+    look = [*watch, "--once", "--notify", f"alertmanager={receiver}", "--notify", f"slack=@{secret}"]
+    look += ["--notify", f"webhook={receiver}/any"]
+    assert run(look) == 0
+    assert Taker.got == []  # the first look tells nothing: these requests are not new
+    arrive(tmp_path, 90, 9)
+    assert run(look) == 0
+    sent = dict(Taker.got)
+    ((alert,), slack, plain) = sent["/api/v2/alerts"], sent["/hook"], sent["/any"]
+    assert alert["labels"] == {"alertname": "HindcastDenial", "policy": "limit"}
+    assert "first would-be denial of limit" in alert["annotations"]["summary"]
+    assert "shop/Deployment/web-90 by alice: too many (id-90)" in slack["text"]
+    assert (plain["event"], plain["audit_id"], plain["policy"]) == ("denial", "id-90", "limit")
+    assert len(Taker.got) == 3
+    assert run(look) == 0
+    assert len(Taker.got) == 3
+
+
+def test_news_that_a_receiver_did_not_take_is_sent_again(
+    watch: list[str], tmp_path: Path, receiver: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    look = [*watch, "--once", "--notify", f"webhook={receiver}/secret-path"]
+    assert run(look) == 0
+    arrive(tmp_path, 90, 9)
+    Taker.codes.append(503)
+    capsys.readouterr()
+    assert run(look) == 2
+    said = capsys.readouterr().err
+    assert "webhook at 127.0.0.1 answered 503" in said
+    assert "secret-path" not in said
+    assert run(look) == 0
+    assert [body["audit_id"] for _, body in Taker.got] == ["id-90"]
+
+
+@pytest.mark.parametrize(
+    "given", ["pager=https://x.example", "slack", "slack=ftp://x.example/", "slack=@/no/such/file", "webhook=http://["]
+)
+def test_a_receiver_that_cannot_be_is_named(watch: list[str], given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*watch, "--once", "--notify", given]) == 2
+    assert "--notify: " in capsys.readouterr().err
 
 
 def test_it_ends_at_the_first_denial_that_arrives(watch: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
