@@ -12,18 +12,17 @@ from queries import LakeReader
 from queries.identity import REMEDY, cluster_uids, server_minors
 
 from ..cel.minors import DEFAULT
+from ..manifests.files import manifests_of
 from ..readiness.judging import Judgement, Place, judge_there, wanted_of
 from ..readiness.model import PolicyReadiness
 from ..readiness.report import Report
 from ..requests.kept.facts import facts_of
 from ..requests.kept.whole import mixed_names_of
-from ..requests.past import load_history
 from ..runs import RunKind
+from ..stages.registry import STAGES
 from ..stages.stage import Asked
-from ..stages.validating.load import parse_policy_set
 from .model import FleetCell, FleetCluster
 from .question import Question
-from .recorded import recorded_objects
 
 _IN_WINDOW = """
     SELECT count(*), min(ts), max(ts) FROM events
@@ -140,9 +139,9 @@ def _cell(entry: PolicyReadiness, run_id: str) -> FleetCell:
 
 
 def _recorded(reader: LakeReader, cluster: str, question: Question, last: datetime | None) -> dict[str, str]:
-    given = parse_policy_set(question.texts)
-    history = load_history(reader, given.param_kinds, question.window)
-    return recorded_objects(history, cluster, last or datetime.max.replace(tzinfo=UTC), given)
+    documents, moment = manifests_of(question.texts), last or datetime.max.replace(tzinfo=UTC)
+    every = (stage.readiness.in_fleets(reader, cluster, documents, question.window, moment) for stage in STAGES)
+    return {name: digest for found in every for name, digest in found.items()}
 
 
 def mix_of(reader: LakeReader, report: Report) -> dict[str, float]:

@@ -16,7 +16,6 @@ from ..runs import RunKind, RunStore, RunSummary
 from ..runs.plan import RunPlan
 from ..stages.registry import stage_of
 from ..stages.stage import Asked, Stage
-from ..stages.validating.plan import ReplayPlan
 from .assess import judge_units
 from .flow import Wanted, make_report
 from .report import Report
@@ -26,7 +25,7 @@ from .run import StageRun
 
 def readiness(
     lake: str | Path,
-    plan: ReplayPlan,
+    plan: RunPlan,
     summary: RunSummary,
     rules: ReadinessRules | None = None,
     *,
@@ -53,7 +52,7 @@ def readiness(
     def walk(stage: Stage[Any, Any], walked: RunPlan, kind: RunKind) -> RunSummary:
         return stage.run(walked, Path(lake), workers, None, kind)
 
-    return make_report(Path(lake), StageRun(stage, plan.policies, asked, plan, summary), wanted, walk).report
+    return make_report(Path(lake), StageRun(stage, plan.judged_by, asked, plan, summary), wanted, walk).report
 
 
 def verdicts_of(lake: str | Path, summary: RunSummary) -> Path:

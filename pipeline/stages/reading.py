@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -11,6 +11,7 @@ from queries import LakeReader
 
 from ..manifests.documents import Document
 from ..request import Object
+from ..runs.window import Window
 from .as_of import AsOf
 
 RulesT = TypeVar("RulesT")
@@ -73,6 +74,15 @@ class StageReading(Generic[RulesT]):
     def mistakes(self, rules: RulesT, replaces_all: bool) -> Sequence[str]:
         """Sentences about manifests that the server accepts and that do not do what they seem to do."""
         return ()
+
+    def in_fleets(
+        self, reader: LakeReader, cluster: str, documents: Sequence[Document], window: Window, moment: datetime
+    ) -> Mapping[str, str]:
+        """What a cluster has recorded at a moment of the kinds of this stage, and of what given manifests use: names and digests.
+
+        A name is `KIND NAME`, as in `policy limit`.
+        """
+        return {}
 
     def unpaired(self, rules: RulesT, before: RulesT) -> Sequence[str]:
         """Sentences on what only one of two versions has, where versions are paired by name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -11,12 +11,17 @@ from pathlib import Path
 from ingest.errors import EvidenceError
 from queries import LakeReader, open_if_there
 
+from ...manifests.documents import Document
 from ...manifests.stored import stored_versions
 from ...policies.model import Policy, PolicySet
 from ...policies.refusing import refused_expressions
 from ...request import Object
+from ...requests.past import load_history
+from ...runs.window import Window
 from ..reading import StageReading
 from .decode import GROUP, POLICY, policy_from_object
+from .in_fleets import recorded_objects
+from .load import policy_set_of
 from .recorded import policies_as_of
 from .written import read_of
 
@@ -58,6 +63,13 @@ class PolicyReading(StageReading[PolicySet]):
         names = {policy.name for policy in rules.policies}
         policies = tuple(policy for policy in found.policies if policy.name in names)
         return replace(found, policies=policies, bindings=tuple(each for each in found.bindings if each.policy_name in names))
+
+    def in_fleets(
+        self, reader: LakeReader, cluster: str, documents: Sequence[Document], window: Window, moment: datetime
+    ) -> Mapping[str, str]:
+        """See StageReading: policies, bindings, and the params that given bindings use."""
+        given = policy_set_of(documents)
+        return recorded_objects(load_history(reader, given.param_kinds, window), cluster, moment, given)
 
     def unpaired(self, rules: PolicySet, before: PolicySet) -> Sequence[str]:
         """See StageReading."""
