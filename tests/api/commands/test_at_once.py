@@ -39,8 +39,9 @@ SECONDS_MAX = 300.0
 _PROGRAM = """
 import gc, json, os, sys
 import api.cli
+from api.stages import OF_STAGES
 for name in api.cli.COMMANDS:
-    __import__("api.commands." + name.replace("-", "_"))
+    __import__("api." + OF_STAGES.get(name, "commands." + name.replace("-", "_")))
 gc.collect()
 gc.freeze()
 folder, commands = json.load(sys.stdin)
