@@ -1,6 +1,6 @@
 """Where a watch tells news: an Alertmanager, a Slack webhook, or any other webhook.
 
-News that a receiver did not take is told again at the next look, so that each receiver gets it at least once.
+A receiver that did not take news gets it again at the next look: each receiver gets it at least once.
 """
 
 from __future__ import annotations
