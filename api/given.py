@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -88,8 +88,7 @@ def given_of(
         refuse_errors([error for stage, rules in stages for error in stage.readiness.unusable(rules, version)])
     elif version is not None:
         refuse_errors([error for stage, rules in stages for error in stage.readiness.refused(rules, version, lake)])
-        told = (remark for stage, rules in stages for remark in stage.readiness.remarks(rules, version))
-        notes = (*notes, *dict.fromkeys(told))
+        notes = (*notes, *_remarks(stages, version))
     return Given(texts, stages, assigned.words_of_left, notes)
 
 
@@ -97,7 +96,12 @@ def given_for_any(texts: Texts) -> Given:
     """Read manifests for clusters of any version. Raises InputError as given_of, for expressions that no server takes."""
     given = given_of(texts, NEWEST, are_stored=True)
     refuse_errors([error for stage, rules in given.stages for error in stage.readiness.uncompilable(rules, NEWEST)])
-    return given
+    return replace(given, notes=(*given.notes, *_remarks(given.stages, NEWEST)))
+
+
+def _remarks(stages: Sequence[Judged], version: tuple[int, int]) -> Sequence[str]:
+    """What a server of a version makes of the manifests, once each."""
+    return tuple(dict.fromkeys(remark for stage, rules in stages for remark in stage.readiness.remarks(rules, version)))
 
 
 def _nothing(texts: Texts, documents: Sequence[Document], lacking: str) -> InputError:

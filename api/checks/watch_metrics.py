@@ -44,7 +44,7 @@ class WatchMetrics:
 
     def set(self, watch: Watch, cursor: Cursor, now_seconds: float) -> None:
         """Set the metrics to the state after a look."""
-        for key in watch.watched():
+        for key in watch.watched:
             labels = (key[0], key[1] or "")
             figures, fidelity = watch.figures(cursor, key), watch.fidelity_of(key)
             exposure, denials = figures.exposure, figures.denials

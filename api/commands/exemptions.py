@@ -109,6 +109,10 @@ def _proposals(own: Context, texts: Texts, stages: Sequence[Judged], asked: Aske
     if not exempting:
         things = ", ".join(stage.readiness.words.things for stage, _ in stages)
         raise InputError(f"{things} have no exemptions", "`hindcast readiness` says what would keep everybody working")
+    for stage, rules in stages:
+        if not _knows_exemptions(stage, rules):
+            things = stage.readiness.words.things
+            own.warn(f"{things} have no exemptions: `hindcast readiness` says what would keep everybody working")
     start_processes(own.lake, workers)
     walked = walk(own, texts, workers)
     for stage, rules in exempting:

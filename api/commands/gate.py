@@ -103,6 +103,8 @@ def command(
 
     own: Context = context.obj
     reports.check_outputs(report_file, export)
+    if output is ReportFormat.OWNERS:
+        raise InputError("-o owners belongs to hindcast readiness", "use another format here")
     if against and allow_exemptions:
         raise InputError("--allow-exemptions does not go with --against", "write the exemptions into the new version")
     if renamed and not against:

@@ -143,7 +143,7 @@ def _agreement(
 
 def _check_names(watch: Watch) -> None:
     """Raise InputError where two stages judge by things of one name, because a watch names only these."""
-    for key, count in Counter(watch.watched()).items():
+    for key, count in Counter(watch.watched).items():
         if count > 1:
             raise InputError(f"two stages judge by something named {key[0]}", "watch the manifests of each stage by themselves")
 
@@ -299,7 +299,7 @@ class _Looks:
         self._teller.denial(news)
 
     def _tell_verdicts(self) -> None:
-        for key in self._watch.watched():
+        for key in self._watch.watched:
             status, reasons = self._watch.status(self._cursor, key)
             told = self._told.get(key)
             if told is not status:

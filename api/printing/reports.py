@@ -58,8 +58,6 @@ def print_report(report: Report, form: ReportFormat, tables: Sequence[Table] | N
     if form in (ReportFormat.TABLE, ReportFormat.WIDE, ReportFormat.CSV):
         shown = report_tables(report, wide=form is not ReportFormat.TABLE) if tables is None else tables
         render(shown, Format(form), limit=limit)
-    elif form is ReportFormat.OWNERS:
-        raise InputError("-o owners belongs to hindcast readiness", "use another format here")
     else:
         sys.stdout.write(TEXT_FORMATS[form].render(report))
 

@@ -21,7 +21,7 @@ from ingest.errors import HindcastError, InputError
 
 _SECONDS_MAX = 10.0
 _ANSWER_BYTES_MAX = 300
-# Slack cuts texts above 40,000 signs; nobody reads so much.
+# Slack cuts a text above 40,000 signs. A person reads the first lines of it.
 _TEXT_MAX = 2_000
 _HOW = "give alertmanager=URL, slack=URL or webhook=URL, where @FILE in place of the URL reads it from a file"
 

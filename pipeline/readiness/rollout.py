@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..request import Object
-from ..stages.readiness import StageReadiness
+from ..stages.actions import Actions
 from .exempting.manifests import Manifests
 from .exempting.measures import RolloutStep
 from .model import Denials, NamespaceCount, PolicyReadiness, Status
@@ -23,16 +23,14 @@ DENY = ("Deny", "Audit")
 FIRST_NAMESPACES_MAX = 25
 
 
-def plan_rollout(
-    entry: PolicyReadiness, rules: ReadinessRules, manifests: Manifests, kind: StageReadiness[Any, Any]
-) -> tuple[RolloutStep, ...]:
+def plan_rollout(entry: PolicyReadiness, rules: ReadinessRules, manifests: Manifests, actions: Actions) -> tuple[RolloutStep, ...]:
     """The steps from a binding's present actions to Deny, as far as the verdict allows them; empty if it denies already.
 
-    `manifests` are the policies with their proposed exemptions in place: the bindings of the steps are made from them. `kind` has
-    the answers of their stage.
+    `manifests` are the policies with their proposed exemptions in place: the bindings of the steps are made from them. `actions`
+    are those of their stage.
     """
     return tuple(
-        replace(step, manifest=step_manifest(step, entry.policy, entry.binding, manifests, kind))
+        replace(step, manifest=step_manifest(step, entry.policy, entry.binding, manifests, actions))
         for step in _steps(entry, rules)
         if "Deny" not in entry.actions
     )
@@ -86,12 +84,10 @@ def is_clean(item: Counted, rules: ReadinessRules) -> bool:
     return item.denied == 0 and item.unknown <= item.matched * rules.unknown_share_max
 
 
-def step_manifest(
-    step: RolloutStep, policy: str, binding_name: str | None, manifests: Manifests, kind: StageReadiness[Any, Any]
-) -> Object:
+def step_manifest(step: RolloutStep, policy: str, binding_name: str | None, manifests: Manifests, actions: Actions) -> Object:
     """The binding that a step applies: the policy's own with other actions, or one next to it for the first namespaces.
 
     Once the whole binding denies, the one next to it has no effect and can be deleted.
     """
     own = manifests.binding(binding_name) if binding_name is not None else None
-    return kind.bound(own, policy, binding_name or policy, step.actions, step.namespaces)
+    return actions.bound(own, policy, binding_name or policy, step.actions, step.namespaces)

@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -130,7 +131,8 @@ class Watch:
         """The figures of one (policy, binding) up to the last look."""
         return (cursor.accounts.get(key) or Account()).figures(self.rules.confidence)
 
-    def watched(self) -> list[Key]:
+    @cached_property
+    def watched(self) -> Sequence[Key]:
         """Every (policy, binding), in the order in which they were given."""
         return [key for stage, rules in self.stages for key in self._keys(stage, rules)]
 

@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 
 from ..request import Object
-from ..stages.readiness import StageReadiness
+from ..stages.actions import Actions
 from .counting.bounds import upper_bound
 from .exempting.manifests import Manifests
 from .exempting.measures import RolloutStep
@@ -97,11 +97,11 @@ class _Space:
 
 
 def plan_waves(
-    connection: duckdb.DuckDBPyConnection, rules: ReadinessRules, manifests: Manifests, kind: StageReadiness[Any, Any]
+    connection: duckdb.DuckDBPyConnection, rules: ReadinessRules, manifests: Manifests, actions: Actions
 ) -> list[Rollout]:
     """The rollout of each policy and binding that matched requests and does not deny yet.
 
-    `kind` has the answers of their stage. The tables of assess.judge_units must be there.
+    `actions` are those of their stage. The tables of assess.judge_units must be there.
     """
     spaces: dict[tuple[str, str | None], list[_Space]] = {}
     for policy, binding, *rest in connection.execute(statement("waves")).fetchall():
@@ -110,7 +110,7 @@ def plan_waves(
     for policy, binding, *rest in connection.execute(statement("wave_changes")).fetchall():
         needed.setdefault((policy, binding), []).append(Needed(*rest))
     return [
-        _rollout(policy, binding, found, needed.get((policy, binding), ()), rules, manifests, kind)
+        _rollout(policy, binding, found, needed.get((policy, binding), ()), rules, manifests, actions)
         for (policy, binding), found in spaces.items()
         if not _denies(binding, manifests)
     ]
@@ -128,7 +128,7 @@ def _rollout(
     needed: Sequence[Needed],
     rules: ReadinessRules,
     manifests: Manifests,
-    kind: StageReadiness[Any, Any],
+    actions: Actions,
 ) -> Rollout:
     spared = spared_namespaces(rules)
     own = [each for each in spaces if each.namespace not in spared]
@@ -143,9 +143,9 @@ def _rollout(
     for number, (why, found) in enumerate(groups, start=1):
         if found:
             chosen += sorted(each.namespace for each in found)
-            waves.append(_wave(number, why, found, needed, step_manifest(_step(chosen), policy, binding, manifests, kind)))
+            waves.append(_wave(number, why, found, needed, step_manifest(_step(chosen), policy, binding, manifests, actions)))
     last = [each for each in spaces if each.namespace in spared]
-    waves.append(_wave(len(groups) + 1, REST, last, needed, step_manifest(_step(()), policy, binding, manifests, kind)))
+    waves.append(_wave(len(groups) + 1, REST, last, needed, step_manifest(_step(()), policy, binding, manifests, actions)))
     return Rollout(policy, binding, tuple(waves), _tried(own, spaces[0].middle, rules), manifests.binding(binding))
 
 

@@ -57,7 +57,7 @@ def messages(report: Report, writers: Writers, by: date | None) -> list[Message]
 def to_messages(found: Sequence[Message]) -> str:
     """The messages as one text, with a rule between them."""
     if not found:
-        return "No workload would have been denied, so that there is nobody to write to.\n"
+        return "No workload would have been denied: there is no message to send.\n"
     return f"\n{_RULE}\n\n".join(_text(each) for each in found)
 
 

@@ -5,6 +5,7 @@ A stage that knows exemptions has such an object in `StageReadiness.exemptions`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
@@ -48,19 +49,19 @@ class Probes(NamedTuple, Generic[RulesT]):
     rows: Sequence[Probed]
 
 
-class Exemptions(Generic[RulesT]):
+class Exemptions(ABC, Generic[RulesT]):
     """The answers of a stage to the questions of the search. The manifests are objects as they were given."""
 
     # Whether each (policy, binding) has match conditions of its own; otherwise they belong to the policy.
     conditions_per_binding = False
 
+    @abstractmethod
     def written(self, rules: RulesT) -> Sequence[Object] | None:
         """The manifests that exemptions change, and the objects given with them; None if these rules know no exemptions."""
-        raise NotImplementedError
 
+    @abstractmethod
     def excluding(self, rules: RulesT, excluded: Sequence[Excluded]) -> RulesT:
         """The rules as read from manifests with exemptions. Raises InputError where the API server would reject such manifests."""
-        raise NotImplementedError
 
     def narrowed(self, rules: RulesT, names: Collection[str]) -> RulesT:
         """Rules that judge the things of these names as the given ones do, and may lack others, so that a replay costs less."""

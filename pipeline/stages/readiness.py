@@ -27,6 +27,7 @@ from ..runs.plan import RunPlan
 from ..runs.summary import RunSummary
 from ..runs.window import Window
 from ..tables import Table
+from .actions import Actions
 from .exempting import Exemptions
 from .flips_over_time import flips_over_time
 from .judging import Judges
@@ -233,15 +234,8 @@ class StageReadiness(StageReading[RulesT], Generic[RulesT, PlanT]):
     # What the search for exemptions asks, where the stage knows any.
     exemptions: Exemptions[RulesT] | None = None
 
-    # Whether bindings have actions, so that a report has steps to Deny.
-    has_actions = False
-
-    def bound(self, own: Object | None, policy: str, name: str, actions: Sequence[str], namespaces: Sequence[str]) -> Object:
-        """The binding of a policy with these actions in these namespaces (empty: all that it selects), as a step applies it.
-
-        `own` is the present binding of this name, if there is one. With namespaces it is one next to that.
-        """
-        raise NotImplementedError
+    # What a rollout asks, where bindings have actions: then a report has steps to Deny.
+    actions: Actions | None = None
 
     def names(self, rules: RulesT | None, plan: RunPlan) -> Sequence[str]:
         """The names of the judged things of a version."""

@@ -16,13 +16,14 @@ def plan_tables(plan: RunPlan) -> list[Table]:
 
     bindings = [Column("policy"), Column("binding"), Column("requests", number=True), Column("actions")]
     classes = [Column("operation"), Column("resource"), Column("requests", number=True)]
-    rows = [(operation, resource, count) for (operation, resource), count in plan.by_resource().most_common()]
-    if others := plan.requests - plan.by_resource().total():
+    by_resource = plan.by_resource()
+    rows = [(operation, resource, count) for (operation, resource), count in by_resource.most_common()]
+    if by_resource and (others := plan.requests - by_resource.total()):
         rows.append(("", "requests of these resources and verbs that no policy matches", others))
     title = f"Run {plan.run_id}: {counted(plan.requests, 'request')} to replay"
     return [
         Table("bindings", bindings, [(item.policy, item.binding, item.requests, item.actions) for item in plan.bindings], title),
-        Table("requests", classes, rows, "Requests to replay"),
+        *([Table("requests", classes, rows, "Requests to replay")] if by_resource else ()),
         Table(
             "excluded",
             [Column("reason"), Column("requests", number=True)],

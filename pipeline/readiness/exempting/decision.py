@@ -35,8 +35,8 @@ def decided(proposing: Proposing, kind: StageReadiness[Any, Any], report: Report
     if waiting:
         proposal = proposing.propose(review_by, waiting, partial(is_worth_replaying, rules), rules.confidence)
     found = [exempted(entry, thing, proposal, rules) for entry, thing in named]
-    if kind.has_actions:
-        found = [replace(entry, rollout=plan_rollout(entry, rules, proposal.after, kind)) for entry in found]
+    if kind.actions is not None:
+        found = [replace(entry, rollout=plan_rollout(entry, rules, proposal.after, kind.actions)) for entry in found]
     return replace(report, policies=tuple(found))
 
 

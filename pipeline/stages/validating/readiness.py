@@ -35,7 +35,7 @@ from .plan import ReplayPlan, mutating_among
 from .reading import PolicyReading
 from .recorded import plan_replay_from_log
 from .tables import difference_table, not_evaluated_table, summary_table
-from .written import bound_with
+from .written import PolicyActions
 
 
 class PolicyReadiness(PolicyReading, StageReadiness[PolicySet, ReplayPlan]):
@@ -57,7 +57,7 @@ class PolicyReadiness(PolicyReading, StageReadiness[PolicySet, ReplayPlan]):
         "replayed ones are not",
     )
     in_log = True
-    has_actions = True
+    actions = PolicyActions()
     exemptions = PolicyExemptions()
 
     def prepare(self, reader: LakeReader) -> None:
@@ -118,10 +118,6 @@ class PolicyReadiness(PolicyReading, StageReadiness[PolicySet, ReplayPlan]):
     def expression_reads(self, rules: PolicySet, version: tuple[int, int]) -> Callable[[str, int | None], ReadSet]:
         """See StageReadiness."""
         return ExpressionReads(rules, version).of
-
-    def bound(self, own: Object | None, policy: str, name: str, actions: Sequence[str], namespaces: Sequence[str]) -> Object:
-        """See StageReadiness."""
-        return bound_with(own, policy, name, actions, namespaces)
 
     def run_tables(self, reader: LakeReader, plan: ReplayPlan, summary: RunSummary, title: str, verdicts: Path) -> Sequence[Table]:
         """See StageReadiness."""

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from ...matching.namespaces import NAME_LABEL
 from ...policies.model import PolicySet
 from ...request import Object
+from ..actions import Actions
 from .decode import BINDING, POLICY, VERSIONS
 from .encode import binding_to_object, policy_to_object
 
@@ -36,15 +37,18 @@ def new_binding(policy: str, name: str) -> Object:
     return {"apiVersion": VERSIONS[0], "kind": BINDING, "metadata": {"name": name}, "spec": spec}
 
 
-def bound_with(own: Object | None, policy: str, name: str, actions: Sequence[str], namespaces: Sequence[str]) -> Object:
-    """A binding with these actions; with namespaces, one of another name for these alone. See StageReadiness.bound."""
-    binding: Object = copy.deepcopy(own or new_binding(policy, name))
-    binding["spec"]["validationActions"] = list(actions)
-    if namespaces:
-        binding["metadata"] = {**binding["metadata"], "name": f"{name}-deny-first"}
-        inside = {"key": NAME_LABEL, "operator": "In", "values": sorted(namespaces)}
-        binding["spec"]["matchResources"] = narrowed(binding["spec"].get("matchResources"), inside)
-    return binding
+class PolicyActions(Actions):
+    """See Actions."""
+
+    def bound(self, own: Object | None, policy: str, name: str, actions: Sequence[str], namespaces: Sequence[str]) -> Object:
+        """See Actions."""
+        binding: Object = copy.deepcopy(own or new_binding(policy, name))
+        binding["spec"]["validationActions"] = list(actions)
+        if namespaces:
+            binding["metadata"] = {**binding["metadata"], "name": f"{name}-deny-first"}
+            inside = {"key": NAME_LABEL, "operator": "In", "values": sorted(namespaces)}
+            binding["spec"]["matchResources"] = narrowed(binding["spec"].get("matchResources"), inside)
+        return binding
 
 
 def narrowed(around: dict[str, Any] | None, requirement: Object) -> dict[str, Any]:

@@ -11,11 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from api.beside_runs import kept_manifests, kept_rules
 from api.cli import run
 from api.routes.explain import Explained
 from api.settings import Settings
 from api.stages.runs import policies_of_run
 from pipeline.manifests.writing import to_yaml
+from pipeline.runs import RunStore
+from pipeline.stages.registry import VALIDATING
 from pipeline.stages.validating.execute import run_replay
 from pipeline.stages.validating.load import parse_policy_set
 from pipeline.stages.validating.planning import plan_replay
@@ -89,6 +92,20 @@ def test_posted_policies_explain_as_those_of_a_run(asked: QueryClient, run_id: s
     same = asked.get("/requests/lab/grown/explain", run=run_id)
     for name in ("decision", "message", "fields", "nearest", "evidence"):
         assert policy_of(posted.json(), "replicas")[name] == policy_of(same, "replicas")[name]
+
+
+def test_the_policies_of_a_run_of_an_earlier_version_are_read(lake: Path) -> None:
+    """They were kept under another name."""
+    reader = open_lake(lake)
+    plan = plan_replay(reader, parse_policy_set([("policies", POLICIES)]), kubernetes_version=(1, 35))
+    reader.close()
+    stored = RunStore(lake).run(run_replay(plan, lake).run_id)
+    text = to_yaml(read_of(parse_policy_set([("policies", POLICIES)]))).encode()
+    stored.keep("policies.yaml", text)
+    assert kept_manifests(lake, stored.run_id) == text.decode()
+    assert kept_rules(lake, stored.run_id, VALIDATING) == parse_policy_set([("manifests", text.decode())])
+    stored.keep("manifests.yaml", b"[]")
+    assert kept_manifests(lake, stored.run_id) == "[]"
 
 
 def test_what_is_unknown_comes_with_its_remedy(asked: QueryClient, run_id: str) -> None:

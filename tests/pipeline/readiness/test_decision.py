@@ -23,6 +23,7 @@ from pipeline.stages.registry import VALIDATING
 from pipeline.stages.validating.execute import run_replay
 from pipeline.stages.validating.load import parse_policy_set
 from pipeline.stages.validating.planning import plan_replay
+from pipeline.stages.validating.written import PolicyActions
 from queries import open_lake
 from tests.reporting import about_of, manifests_of, proposing
 
@@ -140,11 +141,11 @@ def test_a_ready_policy_goes_to_deny_step_by_step(tmp_path: Path) -> None:
     assert [(step.actions, step.namespaces) for step in entry.rollout] == [(WARN, ()), (DENY, ("pay", "shop")), (DENY, ())]
     # What warns already begins with the namespaces; what denies already has no way to go.
     manifests = manifests_of(parse_policy_set([("limit", POLICY)]))
-    assert [step.actions for step in plan_rollout(replace(entry, actions=("Warn",)), RULES, manifests, VALIDATING.readiness)] == [
+    assert [step.actions for step in plan_rollout(replace(entry, actions=("Warn",)), RULES, manifests, PolicyActions())] == [
         DENY,
         DENY,
     ]
-    assert plan_rollout(replace(entry, actions=("Deny",)), RULES, manifests, VALIDATING.readiness) == ()
+    assert plan_rollout(replace(entry, actions=("Deny",)), RULES, manifests, PolicyActions()) == ()
 
 
 def test_without_evidence_no_step_denies(tmp_path: Path) -> None:
@@ -152,7 +153,7 @@ def test_without_evidence_no_step_denies(tmp_path: Path) -> None:
     assert entry.status is Status.INSUFFICIENT_EVIDENCE
     assert [step.actions for step in entry.rollout] == [WARN]
     stay: PolicyReadiness = replace(entry, actions=("Warn",))
-    (step,) = plan_rollout(stay, ReadinessRules(), manifests_of(parse_policy_set([("limit", POLICY)])), VALIDATING.readiness)
+    (step,) = plan_rollout(stay, ReadinessRules(), manifests_of(parse_policy_set([("limit", POLICY)])), PolicyActions())
     assert (step.actions, step.why[:9]) == (WARN, "stay here")
 
 

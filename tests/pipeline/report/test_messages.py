@@ -67,7 +67,4 @@ def test_names_of_strangers_add_no_line(report: Report) -> None:
 
 
 def test_without_a_denied_workload_nobody_is_written_to(report: Report) -> None:
-    assert (
-        to_messages(messages(report_on(report), {}, BY))
-        == "No workload would have been denied, so that there is nobody to write to.\n"
-    )
+    assert to_messages(messages(report_on(report), {}, BY)) == "No workload would have been denied: there is no message to send.\n"
