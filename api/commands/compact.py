@@ -62,7 +62,7 @@ def command(
 def _prepare(own: Context, on: str | None) -> str:
     """Make the derived tables of the lake; returns why this failed, or an empty text. Replays make whatever is missing."""
     from api.on_ray import connected
-    from pipeline.stages.prepared import prepare  # loads the language of policies, which takes a while
+    from pipeline.readiness.prepared import prepare  # loads the language of policies, which takes a while
 
     try:
         with nullcontext() if on is None else connected(on, None) as executor:

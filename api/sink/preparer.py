@@ -54,7 +54,7 @@ class Preparer:
 
 def main(lake: Path) -> int:
     """Make the derived tables; returns an exit code."""
-    from pipeline.stages.prepared import prepare
+    from pipeline.readiness.prepared import prepare
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=end_with_pipe, daemon=True).start()

@@ -16,12 +16,13 @@ from queries import LakeReader
 from queries.identity import REMEDY
 from queries.ledger import loss_caveats
 
-from ..requests.kept.whole import losses_of, mixed_names_of, rows_about
+from ..requests.kept.whole import losses_of, mixed_names_of
 from ..runs import RunStore, RunSummary
 from ..runs.plan import RunPlan
 from ..runs.window import Window
 from ..stages.readiness import Place
 from ..stages.stage import Stage
+from .about_lake import evidence_of, extent_of, recorded_of
 from .against import Base, judges_before, keep_before, keep_changes, with_changes
 from .assess import Key, Row, assess, judge_units
 from .change import Change
@@ -31,7 +32,7 @@ from .counting.owners import find_owners
 from .gaps import with_gaps, with_unknown_reasons
 from .model import Fidelity, Latent, PolicyReadiness
 from .remedies import Tried, with_remedy
-from .report import EvidenceRow, PolicySource, RecordedPolicy, Report
+from .report import PolicySource, Report
 from .rules import ReadinessRules
 from .sql import statement
 from .verdict import objected
@@ -133,17 +134,11 @@ def _judged(
     return Judged(tuple(objected(entry, objections) for entry in entries), removed)
 
 
-def extent_of(reader: LakeReader) -> Row:
-    """What the lake holds: its events, requests, times and clusters."""
-    return rows_about(reader, "extent", statement("extent"))[0]
-
-
 def _whole_report(
     reader: LakeReader, lake: Path, about: About, rules: ReadinessRules, judged: Judged, extent: Row, *, is_change: bool
 ) -> Report:
     """Everything that a renderer needs. `is_change`: it is against a version before."""
     kind = about.stage.readiness
-    recorded = rows_about(reader, "recorded", statement("recorded")) if kind.shows_recorded else ()
     return Report(
         title=f"{kind.words.things.capitalize()} against the version before" if is_change else kind.words.title,
         clusters=tuple(extent["clusters"]),
@@ -155,8 +150,8 @@ def _whole_report(
         kubernetes_version=".".join(map(str, about.kubernetes_version)),
         rules=rules,
         policies=tuple(replace(entry, stage=about.stage.name) for entry in judged.entries),
-        recorded=tuple(RecordedPolicy(**row) for row in recorded),
-        evidence=tuple(EvidenceRow(**row) for row in rows_about(reader, "evidence", statement("evidence"))),
+        recorded=recorded_of(reader) if kind.shows_recorded else (),
+        evidence=evidence_of(reader),
         caveats=tuple(_caveats(reader, lake, about, extent)),
         queries=queries(),
         sources=tuple(map(_source, kind.places(about.given))) if about.given is not None else (),

@@ -18,7 +18,7 @@ def measured(lake: Path) -> tuple[float, float, float]:
     """The processor seconds of each step."""
     store(lake)
     stored_s = _used_s()
-    from pipeline.stages.prepared import prepare, prepare_tables
+    from pipeline.readiness.prepared import prepare, prepare_tables
 
     prepare_tables(lake)
     tables_s = _used_s() - stored_s

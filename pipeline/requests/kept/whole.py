@@ -79,7 +79,8 @@ def _kept(reader: LakeReader, name: str, code: str, ask: Callable[[], pa.Table])
 
 def _mark(files: LakeFiles, code: str) -> bytes:
     paths = (*files.events, *files.objects, *files.repeats, *files.quarantine)
-    return digest_of([code, *(f"{path} {state_of(path)}" for path in paths)]).encode()
+    # A lake may be moved, or be known by several paths: its files are named from its folder on.
+    return digest_of([code, *(f"{path.removeprefix(files.lake)} {state_of(path)}" for path in paths)]).encode()
 
 
 @cache

@@ -61,11 +61,12 @@ class PolicyReadiness(PolicyReading, StageReadiness[PolicySet, ReplayPlan]):
     exemptions = PolicyExemptions()
 
     def prepare(self, reader: LakeReader) -> None:
-        """See StageReadiness: the run of the policies in force, which says how far a replay agrees with the record."""
+        """See StageReadiness: the run of the policies in force, and how far it agrees with the record."""
         _remove_interrupted(Path(reader.files.lake))
         plan = plan_replay_from_log(reader)
         if plan.bindings:
             run_replay(plan, reader.files.lake)
+            self.agreement(reader, plan)
 
     def calibration(
         self, reader: LakeReader, plan: ReplayPlan, others: OtherAuthorizers | None, change_delay: timedelta

@@ -52,6 +52,19 @@ def test_the_kept_ledger_is_that_of_the_files(tmp_path: Path, damage: Callable[[
     assert counts == [1, 1, 2, 2, 3, 3]
 
 
+def test_what_is_kept_is_true_of_a_lake_that_was_moved(tmp_path: Path) -> None:
+    lake = Lake.create(tmp_path / "lake")
+    add(lake, tmp_path, 0)
+    found, _ = asked(lake)
+    lake.close()
+    moved = lake.path.rename(tmp_path / "elsewhere")
+    with closing(open_lake(moved)) as reader:
+        (kept,) = (moved / "derived" / "whole").iterdir()
+        before = kept.stat().st_mtime_ns
+        assert losses_of(reader).to_pylist() == found
+        assert kept.stat().st_mtime_ns == before
+
+
 def test_what_is_kept_is_read(tmp_path: Path) -> None:
     lake = Lake.create(tmp_path / "lake")
     add(lake, tmp_path, 0)

@@ -13,11 +13,11 @@ import zstandard
 from ingest.lake import Lake
 from ingest.sources.files import ingest_files
 from pipeline.cel.minors import DEFAULT
+from pipeline.readiness.prepared import prepare
 from pipeline.runs import RunKind, RunStore
 from pipeline.runs.window import Window
 from pipeline.stages.authorization import calibration
 from pipeline.stages.pod_security import agreement, levels
-from pipeline.stages.prepared import prepare
 from queries import open_lake
 from tests.verdict_tables import SOURCES
 

@@ -1,4 +1,4 @@
-"""What every stage knows of a lake before anybody asks: made after a merge of files, so that the first question is a quick one."""
+"""What is known of a lake before anybody asks: made after a merge of files, so that the first question is a quick one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ..requests.lanes import Lane, LaneName
 from ..requests.prefill import prefill
 from ..runs.apart import code_name
 from ..runs.executors import Executor
-from .registry import STAGES
+from ..stages.registry import STAGES
+from .about_lake import QUESTIONS
 
 _MARK = "prepared"
 
@@ -24,10 +25,11 @@ _MARK = "prepared"
 def prepare(
     lake: Path, stopped: Callable[[], bool] = lambda: False, *, grown: float = 0.0, executor: Executor | None = None
 ) -> bool:
-    """Make the tables that all stages read, and find out how far each stage agrees with the record, where this is missing.
+    """Make the tables that all stages read, and find out what reports say of the lake, where this is missing.
 
-    The agreement is found out once the lake has grown by the share `grown` of its events since the last time. `stopped` is asked
-    after each of many small steps. Returns whether all of it is there now. Raises LakeError as `prefill` does.
+    That is how far each stage agrees with the record, and what concerns the whole lake. It is found out once the lake has grown by
+    the share `grown` of its events since the last time. `stopped` is asked after each of many small steps. Returns whether all
+    of it is there now. Raises LakeError as `prefill` does.
     """
     if not prepare_tables(lake, stopped, grown=grown, executor=executor):
         return False
@@ -39,10 +41,10 @@ def prepare(
         before = _mark_of(lake)
         if mark == before or (grown and facts.events < (1 + grown) * _events_of(before)):
             return True
-        for stage in STAGES:
+        for find_out in (*(stage.readiness.prepare for stage in STAGES), *QUESTIONS):
             if stopped():
                 return False
-            stage.readiness.prepare(reader)
+            find_out(reader)
     try:
         write_whole(derived_folder(lake) / _MARK, mark.encode())
     except (OSError, LakeError):
