@@ -296,6 +296,11 @@ def show_events(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...], r
     connection.execute(f"CREATE OR REPLACE TEMP VIEW lake_events AS FROM {shown}")
 
 
+def show_part(connection: duckdb.DuckDBPyConnection, name: str, paths: tuple[str, ...]) -> None:
+    """Give this cursor a view of this name of the events of some files, next to those that its other views show."""
+    connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS FROM {_reading('events', paths)}")
+
+
 def _decide_among(connection: duckdb.DuckDBPyConnection, paths: tuple[str, ...]) -> None:
     connection.execute(f"CREATE OR REPLACE TEMP VIEW deciding_events AS\n{_deciding(paths).body}")
 

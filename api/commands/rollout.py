@@ -75,7 +75,7 @@ def command(
     walked = walk(own, texts, count)
     run = run_stage(own.lake, VALIDATING, judged, Asked(window, version, other_authorizers), walked, RunKind.REPLAY)
     with closing(open_lake(own.lake, files=run.plan.files)) as reader, dry_runs_kept(reader.connection):
-        judge_units(reader.connection, str(run.verdicts(own.lake)), chosen)
+        judge_units(reader, str(run.verdicts(own.lake)), chosen)
         found = plan_waves(reader.connection, chosen, manifests, VALIDATING.readiness.actions)
         proofs = [_proved(own, reader, run, each, manifests, walked) for each in found]
     _print(found, proofs, Format(output), limit)

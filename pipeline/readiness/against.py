@@ -72,12 +72,13 @@ class Base:
         return self.readiness.alike(self.now, self.rules, policy, set(self.renamed))
 
 
-def keep_before(connection: duckdb.DuckDBPyConnection, base: Base, rules: ReadinessRules, counted: str = AS_GIVEN) -> None:
+def keep_before(reader: LakeReader, base: Base, rules: ReadinessRules, counted: str = AS_GIVEN) -> None:
     """Make `outcomes_before` and `over_cost_before`: the base's outcomes, and its requests over a cost limit.
 
     Its policies have the names that they have now. `counted` is as in judge_units.
     """
-    judge_units(connection, str(base.verdicts), rules, counted)
+    connection = reader.connection
+    judge_units(reader, str(base.verdicts), rules, counted)
     names = pa.table({"old": pa.array([*base.renamed], pa.string()), "now": pa.array([*base.renamed.values()], pa.string())})
     connection.register("given_names", names)
     connection.execute(

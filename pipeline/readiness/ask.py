@@ -67,5 +67,5 @@ def outcomes_of(
 
     Leaves the table `outcomes` in the reader's connection; every figure of a readiness report is a query over it.
     """
-    judge_units(reader.connection, str(verdicts_of(lake, summary)), rules or ReadinessRules())
+    judge_units(reader, str(verdicts_of(lake, summary)), rules or ReadinessRules())
     return reader.connection.table("outcomes")

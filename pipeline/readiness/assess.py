@@ -16,6 +16,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet
 
+from queries import LakeReader
+
 from ..stages.readiness import AS_GIVEN, keep_counted
 from .counting.bounds import upper_bound
 from .counting.fidelity import fidelity_on
@@ -93,7 +95,7 @@ def assess(
 
 
 def judge_units(
-    connection: duckdb.DuckDBPyConnection,
+    reader: LakeReader,
     verdicts: str,
     rules: ReadinessRules,
     counted: str = AS_GIVEN,
@@ -105,10 +107,11 @@ def judge_units(
     `verdicts` is the path of the run's verdicts.parquet, and `counted` the query of its stage (StageReadiness.counted). With
     `is_change`, a request that the cluster refused already does not count as denied.
     """
+    connection = reader.connection
     keep_verdicts(connection, verdicts, counted, is_change=is_change)
     connection.execute(statement("judged"))
     connection.execute(statement("over_cost_requests"))
-    find_units(connection)
+    find_units(reader)
     names = ("break_glass_users", "break_glass_groups", "system_namespaces", "sink_namespaces")
     connection.execute(statement("outcomes"), {name: list(getattr(rules, name)) for name in names})
 

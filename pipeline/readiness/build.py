@@ -92,11 +92,11 @@ def build_report(
     extent = extent_of(reader)
     if base is not None:
         # A version before may refuse what the cluster refused, or allow it: whole outcomes are compared.
-        keep_before(reader.connection, base, rules, kind.counted)
-        judge_units(reader.connection, str(verdicts), rules, kind.counted)
+        keep_before(reader, base, rules, kind.counted)
+        judge_units(reader, str(verdicts), rules, kind.counted)
         keep_changes(reader.connection, base.new_plan)
     if base is None or kind.has_flips:
-        judge_units(reader.connection, str(verdicts), rules, kind.counted, is_change=True)
+        judge_units(reader, str(verdicts), rules, kind.counted, is_change=True)
     judged = _judged(reader, about, verdicts, fidelity, rules, tried, base, extent)
     report = _whole_report(reader, lake, about, rules, judged, extent, is_change=base is not None)
     return replace(report, over_time=tuple(kind.over_time(reader, verdicts, about.window, about.given)))

@@ -12,6 +12,7 @@ from ingest.errors import LakeError
 from queries import open_lake
 
 from ..requests.kept.facts import facts_of
+from ..requests.kept.told import keep_told
 from ..requests.lanes import Lane, LaneName
 from ..requests.prefill import prefill
 from ..runs.apart import code_name
@@ -41,6 +42,8 @@ def prepare(
         before = _mark_of(lake)
         if mark == before or (grown and facts.events < (1 + grown) * _events_of(before)):
             return True
+        if not keep_told(reader, stopped):
+            return False
         for find_out in (*(stage.readiness.prepare for stage in STAGES), *QUESTIONS):
             if stopped():
                 return False

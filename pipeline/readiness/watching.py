@@ -204,7 +204,7 @@ class Watch:
         # A run over ten minutes of requests has no further use, so it is not kept.
         with trial(self.lake, stage, plan, walk, self.note) as verdicts:
             kind = stage.readiness
-            judge_units(self.reader.connection, str(verdicts), self.rules, kind.counted, is_change=kind.has_flips)
+            judge_units(self.reader, str(verdicts), self.rules, kind.counted, is_change=kind.has_flips)
         parameters = {"stretch_us": _STRETCH_US}
         names = ("watch_judged", "watch_over_cost")
         judged, over_cost = ([*rows_of(self.reader.connection, name, parameters)] for name in names)

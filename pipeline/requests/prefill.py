@@ -35,6 +35,7 @@ from .classes import RequestClass
 from .crew import RecordsCrew
 from .kept.facts import facts_of
 from .kept.records import Store
+from .kept.told import SELDOM_JUDGED
 from .lanes import Lane, LaneName
 from .past import load_history
 from .plan import RecordsPlan
@@ -43,11 +44,6 @@ _FOLDER = "unfinished"
 # The writes that most policies judge.
 _VERBS = frozenset(("create", "update", "patch"))
 _SUBRESOURCES = frozenset(("", "scale", "ephemeralcontainers"))
-# Controllers write these all the time, and few policies judge them: their first replay reads them from events.
-_SELDOM_JUDGED = frozenset((
-    "events", "leases", "endpoints", "endpointslices", "ipaddresses", "controllerrevisions", "bindings", "tokenreviews",
-    "subjectaccessreviews", "localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews",
-))  # fmt: skip
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 # Fields that hold few distinct values, and are not nested deeper than a projected decoder reads (projection.py).
 _OF_CONTAINER = ("name", "image", "imagePullPolicy", "resources", "securityContext", "ports")
@@ -131,7 +127,7 @@ def _plan(reader: LakeReader, further: Further) -> RecordsPlan:
     classes = tuple(
         RequestClass(*name, "", is_namespaced=False, refused=False, requests=count, reads_old_object=name.subresource == "scale")
         for name, count in sorted(requests.items())
-        if name.resource not in _SELDOM_JUDGED
+        if name.resource not in SELDOM_JUDGED
     )
     return _KeepingPlan(
         stage="",

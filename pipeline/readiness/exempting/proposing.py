@@ -129,7 +129,7 @@ class Proposing:
         connection = self._reader.connection
         connection.execute(statement("exposed_things"))
         connection.execute(statement("still_denied_table"))
-        find_units_unless_found(connection)
+        find_units_unless_found(self._reader)
         find_exposed(connection, None if names is None else {name.partition("/")[0] for name in names})
         if self._hooks.conditions_per_binding:
             connection.execute("UPDATE exposed SET policy = policy || '/' || binding WHERE binding <> ''")

@@ -196,7 +196,7 @@ def _search(reader: LakeReader, verdicts: Path, variants: Sequence[_Variant]) ->
     reader.connection.register("variants", table)
     try:
         reader.connection.execute(statement("exposed_behind"), {"verdicts": str(verdicts)})
-        find_units(reader.connection)
+        find_units(reader)
     finally:
         reader.connection.unregister("variants")
     find_exposed(reader.connection)

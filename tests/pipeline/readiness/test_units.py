@@ -29,7 +29,7 @@ def test_a_request_has_one_subject_and_a_custom_resource_the_kind_of_its_objects
     reader = open_lake(take_in(tmp_path / "lake", [*log.lines, again]))
     connection = reader.connection
     connection.execute("CREATE TEMP TABLE judged AS SELECT DISTINCT cluster, audit_id, ts FROM folded_requests")
-    find_units(connection)
+    find_units(reader)
     found = connection.execute("SELECT verb, kind, name, is_whole, release IS NULL FROM subjects ORDER BY ALL").fetchall()
     reader.close()
     assert found == [
