@@ -23,7 +23,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "readiness": "Decide whether policies may deny, with the figures",
         "explain": "Explain the verdict on one recorded request",
         "exemptions": "Find narrow exemptions, or review existing ones",
-        "rollout": "Plan the way to Deny in waves of namespaces",
+        "rollout": "Plan the way to Deny, or to a level, in waves",
         "gate": "Decide in CI, with an exit code",
         "watch": "Replay events as they arrive",
         "fleet": "Decide on every cluster of the lake, the worst first",

@@ -5,12 +5,13 @@ Audit -> Warn -> Deny where nothing would be denied -> Deny everywhere. The evid
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from ..request import Object
 from ..stages.actions import Actions
+from ..stages.waves import label_of
 from .exempting.manifests import Manifests
 from .exempting.measures import RolloutStep
 from .model import Denials, NamespaceCount, PolicyReadiness, Status
@@ -84,10 +85,19 @@ def is_clean(item: Counted, rules: ReadinessRules) -> bool:
     return item.denied == 0 and item.unknown <= item.matched * rules.unknown_share_max
 
 
-def step_manifest(step: RolloutStep, policy: str, binding_name: str | None, manifests: Manifests, actions: Actions) -> Object:
+def step_manifest(
+    step: RolloutStep,
+    policy: str,
+    binding_name: str | None,
+    manifests: Manifests,
+    actions: Actions,
+    labels: Mapping[str, Mapping[str, str] | None] | None = None,
+) -> Object:
     """The binding that a step applies: the policy's own with other actions, or one next to it for the first namespaces.
 
-    Once the whole binding denies, the one next to it has no effect and can be deleted.
+    With the `labels` of all known namespaces it selects by a label where one fits. Once the whole binding denies, the one next to
+    it has no effect and can be deleted.
     """
     own = manifests.binding(binding_name) if binding_name is not None else None
-    return actions.bound(own, policy, binding_name or policy, step.actions, step.namespaces)
+    label = label_of(step.namespaces, labels) if labels and step.namespaces else None
+    return actions.bound(own, policy, binding_name or policy, step.actions, step.namespaces, label)

@@ -33,6 +33,7 @@ from .flips_over_time import flips_over_time
 from .judging import Judges
 from .over_time import OverTime
 from .reading import StageReading
+from .waves import Rollout
 
 RulesT = TypeVar("RulesT")
 PlanT = TypeVar("PlanT")
@@ -236,6 +237,17 @@ class StageReadiness(StageReading[RulesT], Generic[RulesT, PlanT]):
 
     # What a rollout asks, where bindings have actions: then a report has steps to Deny.
     actions: Actions | None = None
+    # Whether the stage plans waves of namespaces itself, where bindings have no actions.
+    plans_waves = False
+
+    def rollouts(
+        self, reader: LakeReader, rules: RulesT, window: Window, version: tuple[int, int], spared: Collection[str]
+    ) -> Sequence[Rollout]:
+        """The waves in which the rules can be enforced, where the stage plans them. `spared` are namespaces that come last.
+
+        May leave tables in the reader's connection.
+        """
+        return ()
 
     def names(self, rules: RulesT | None, plan: RunPlan) -> Sequence[str]:
         """The names of the judged things of a version."""

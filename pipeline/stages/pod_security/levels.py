@@ -70,7 +70,7 @@ class NamespaceLevel(NamedTuple):
     """A namespace. `level` is the strictest one that would have refused nothing; None if no Pod is known.
 
     `current` is what is enforced at the end of the log; None if that is not known. `advisory` are the levels of `audit` and
-    `warn` then. `requests` were judged, `unknown` could not be.
+    `warn` then, and `recorded` its labels without their prefix (None: not known). `requests` were judged, `unknown` could not be.
     """
 
     cluster: str
@@ -83,6 +83,7 @@ class NamespaceLevel(NamedTuple):
     unknown: int
     obstacles: Sequence[Obstacle]
     advisory: Mapping[Mode, Level] = MappingProxyType({})
+    recorded: Mapping[str, str] | None = None
 
     @property
     def next(self) -> Level | None:
@@ -164,8 +165,13 @@ class _Seen:
             self.failed[level, workload, check] = (str(failure), before + requests, there + existing)
 
 
-def levels_of(reader: LakeReader, configuration: Configuration | None, window: Window, minor: int) -> list[NamespaceLevel]:
-    """The namespaces of each cluster that exist at the end, by name. It leaves tables in the connection of the reader."""
+def levels_of(
+    reader: LakeReader, configuration: Configuration | None, window: Window, minor: int, asked: Level | None = None
+) -> list[NamespaceLevel]:
+    """The namespaces of each cluster that exist at the end, by name. It leaves tables in the connection of the reader.
+
+    `obstacles` are those of the level that is `asked` for, or else of the next one.
+    """
     walk = Walk(reader, Given({}, configuration), window, minor)
     seen: dict[_Place, _Seen] = {}
     owners: dict[tuple[str, str, str], str] = {}
@@ -175,7 +181,7 @@ def levels_of(reader: LakeReader, configuration: Configuration | None, window: W
             subject = rulings.record.subject
             _count(seen.setdefault((subject.cluster, subject.namespace), _Seen()), rulings, requests, owners)
     _add_existing(reader, window, walk.configuration, minor, seen, owners)
-    return sorted(_answers(reader, walk, walk.configuration, seen, owners))
+    return sorted(_answers(reader, walk, seen, owners, asked), key=lambda each: (each.cluster, each.namespace))
 
 
 def _count(seen: _Seen, rulings: PodRulings, requests: int, owners: dict[tuple[str, str, str], str]) -> None:
@@ -254,15 +260,17 @@ def _workload(
 def _answers(
     reader: LakeReader,
     walk: Walk,
-    configuration: Configuration,
     seen: Mapping[_Place, _Seen],
     owners: Mapping[tuple[str, str, str], str],
+    asked: Level | None,
 ) -> Iterator[NamespaceLevel]:
     for cluster, last in reader.connection.execute(_LAST).fetchall():
         known = {key.name for key in walk.history.keys(cluster, NAMESPACES)}
         for namespace in sorted(known | {name for place, name in seen if place == cluster}):
             if not _is_gone(walk, cluster, namespace, last):
-                yield _answer(walk, configuration, (cluster, namespace), last, seen.get((cluster, namespace), _Seen()), owners)
+                found = seen.get((cluster, namespace), _Seen())
+                answer = _answer(walk, (cluster, namespace), last, found)
+                yield answer._replace(obstacles=_obstacles((cluster, namespace), asked or answer.next, found, owners))
 
 
 def _is_gone(walk: Walk, cluster: str, namespace: str, moment: datetime) -> bool:
@@ -270,11 +278,9 @@ def _is_gone(walk: Walk, cluster: str, namespace: str, moment: datetime) -> bool
     return not isinstance(found, Unknown) and (found.value is None or bool(found.value["metadata"].get("deletionTimestamp")))
 
 
-def _answer(
-    walk: Walk, configuration: Configuration, place: _Place, last: datetime, seen: _Seen, owners: Mapping[tuple[str, str, str], str]
-) -> NamespaceLevel:
+def _answer(walk: Walk, place: _Place, last: datetime, seen: _Seen) -> NamespaceLevel:
     labels = walk.labels.at(*place, last)
-    policy = None if isinstance(labels, Unknown) else resolve(labels.value, configuration.defaults).policy
+    policy = None if isinstance(labels, Unknown) else resolve(labels.value, walk.configuration.defaults).policy
     current = policy[Mode.ENFORCE] if policy is not None else None
     advisory = {} if policy is None else {mode: policy[mode].level for mode in (Mode.AUDIT, Mode.WARN)}
     broken = {level for level, _, _ in seen.failed}
@@ -282,8 +288,8 @@ def _answer(
     is_known = seen.counts["requests"] or seen.counts["existing"]
     level = max(passed, key=lambda each: each.strictness) if is_known else None
     requests, existing, exempt, unknown = (seen.counts[name] for name in ("requests", "existing", "exempt", "unknown"))
-    found = NamespaceLevel(*place, current, level, requests, existing, exempt, unknown, (), advisory)
-    return found._replace(obstacles=_obstacles(place, found.next, seen, owners))
+    recorded = None if isinstance(labels, Unknown) else labels.value
+    return NamespaceLevel(*place, current, level, requests, existing, exempt, unknown, (), advisory, recorded)
 
 
 def _obstacles(place: _Place, level: Level | None, seen: _Seen, owners: Mapping[tuple[str, str, str], str]) -> Sequence[Obstacle]:

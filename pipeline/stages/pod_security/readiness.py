@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from queries import LakeReader
@@ -15,11 +15,13 @@ from ...runs.window import Window
 from ..chain.interplay import interplay
 from ..grouped import GroupedPlan
 from ..readiness import Agreed, Objection, StageReadiness, StageWords
+from ..waves import Rollout
 from .agreement import recorded_agreement
 from .explain import explain_levels
 from .given import Given
 from .lane import pod_lane
 from .policy import DEFAULT, Mode, resolve
+from .rollout import rollouts_of_levels
 from .ruling import FROM_LOG, UNKNOWN_POLICY
 from .walk import Walk
 
@@ -44,6 +46,13 @@ class PodSecurityReadiness(StageReadiness[Given, GroupedPlan[Given]]):
     caveats = ("templates of controllers are never refused, and their Pods are: `hindcast pod-security` names the workloads",)
 
     in_log = True
+    plans_waves = True
+
+    def rollouts(
+        self, reader: LakeReader, rules: Given, window: Window, version: tuple[int, int], spared: Collection[str]
+    ) -> Sequence[Rollout]:
+        """See StageReadiness: of each level that the labels enforce."""
+        return list(rollouts_of_levels(reader, rules, window, version, spared))
 
     def uncompilable(self, rules: Given, version: tuple[int, int]) -> Sequence[tuple[str, str]]:
         """See StageReadiness: a server refuses a Namespace with an invalid level or version."""

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from ...matching.namespaces import NAME_LABEL
 from ...policies.model import PolicySet
 from ...request import Object
-from ..actions import Actions
+from ..actions import Actions, Label
 from .decode import BINDING, POLICY, VERSIONS
 from .encode import binding_to_object, policy_to_object
 
@@ -40,13 +40,22 @@ def new_binding(policy: str, name: str) -> Object:
 class PolicyActions(Actions):
     """See Actions."""
 
-    def bound(self, own: Object | None, policy: str, name: str, actions: Sequence[str], namespaces: Sequence[str]) -> Object:
+    def bound(
+        self,
+        own: Object | None,
+        policy: str,
+        name: str,
+        actions: Sequence[str],
+        namespaces: Sequence[str],
+        label: Label | None = None,
+    ) -> Object:
         """See Actions."""
         binding: Object = copy.deepcopy(own or new_binding(policy, name))
         binding["spec"]["validationActions"] = list(actions)
         if namespaces:
             binding["metadata"] = {**binding["metadata"], "name": f"{name}-deny-first"}
-            inside = {"key": NAME_LABEL, "operator": "In", "values": sorted(namespaces)}
+            key, values = label or (NAME_LABEL, namespaces)
+            inside = {"key": key, "operator": "In", "values": sorted(values)}
             binding["spec"]["matchResources"] = narrowed(binding["spec"].get("matchResources"), inside)
         return binding
 

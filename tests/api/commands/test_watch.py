@@ -89,6 +89,21 @@ def test_one_look_after_the_other(watch: list[str], tmp_path: Path, capsys: pyte
     assert len(list((tmp_path / "lake" / "watch").iterdir())) == 1
 
 
+def test_a_wave_that_was_ready_is_not_any_more(watch: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "waves"
+    rollout = ["-q", "--lake", str(tmp_path / "lake"), "rollout", "-f", str(tmp_path / "policy.yaml"), "--write", str(folder)]
+    assert run([*rollout, "--workers", "1"]) == 0
+    capsys.readouterr()
+    wave = [*watch[:4], "-f", str(folder / "limit-check-1.yaml"), *watch[6:], "--once", "-o", "json"]
+    assert run(wave) == 0
+    (line,) = lines(capsys)
+    assert (line["binding"], line["status"]) == ("limit-deny-first", "READY")
+    arrive(tmp_path, 90, 9)
+    assert run(wave) == 0
+    denial, status = lines(capsys)
+    assert (denial["event"], denial["was"], status["status"]) == ("denial", "READY", "NOT READY")
+
+
 class Taker(BaseHTTPRequestHandler):
     """A receiver that keeps what it gets, and answers with the codes that it was given before it takes all."""
 
