@@ -16,6 +16,7 @@ from pipeline.readiness.report import Report
 from pipeline.requests.kept.whole import losses_of
 from pipeline.requests.past import load_history
 from pipeline.runs.window import Window
+from pipeline.stages.waves import Rollout
 
 from .. import stored_runs
 from . import run_reads
@@ -97,6 +98,11 @@ def report_of(source: Source, run_id: str) -> Report:
 def has_report(source: Source, run_id: str) -> bool:
     """Whether the report of a replay is kept."""
     return _kept.has(source, ("report", run_id))
+
+
+def rollout_of(source: Source, run_id: str) -> list[Rollout]:
+    """The waves of a finished replay under the default rules. Raises NotFoundError, EvidenceError."""
+    return _kept.get(source, ("rollout", run_id), _REPORT_SECONDS, lambda: run_reads.rollout(source, run_id))
 
 
 def about_lake(source: Source, name: str, make: Callable[[], Answer]) -> Answer:

@@ -8,18 +8,23 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from ingest.errors import EvidenceError
 from ingest.lake import Lake
 from pipeline.readiness.build import About, build_report
 from pipeline.readiness.flow import Made
 from pipeline.readiness.report import Report
+from pipeline.readiness.rolling import knows_waves, rollouts_of
 from pipeline.readiness.rules import ReadinessRules
+from pipeline.readiness.sql import dry_runs_kept
 from pipeline.runs.window import Window
 from pipeline.stages.registry import stage_of
+from pipeline.stages.waves import Rollout
 from queries import LakeReader
 from queries.lake import files_of
 
 from ..asked_values import parse_version
 from ..beside_runs import keep_made, kept_cluster, kept_made, kept_rules
+from ..stages.runs import rules_of_run
 from ..stored_runs import run, run_plan, stored, verdicts_of
 from .listing import Listing, Page, Parameters, Source, conditions, holding, keyset_page
 from .questions import REQUEST_TEXTS, TIME, SortKey, TimePaging, VerdictFilters, VerdictGrain
@@ -125,20 +130,47 @@ def readiness(source: Source, run_id: str, rules: ReadinessRules | None = None) 
     kept = kept_made(source.lake, run_id)
     if kept is not None and kept.report.rules == asked:
         return kept.report
-    summary = stored(source.lake, run_id).summary
-    assert summary is not None
-    fidelity, asked_run = kept.fidelity if kept is not None else None, run(source.lake, run_id)
-    stage = stage_of(asked_run.stage)
-    given = kept_rules(source.lake, run_id, stage)
-    plan = stage.readiness.stored_plan(run_plan(source.lake, run_id), given)
-    window = Window(asked_run.since, asked_run.until)
-    about = About(stage, parse_version(asked_run.kubernetes_version), window, summary, plan, given)
+    fidelity = kept.fidelity if kept is not None else None
     with _reader_of(source, run_id) as reader:
-        report = build_report(reader, source.lake, about, fidelity, asked)
+        report = build_report(reader, source.lake, _about(source, run_id), fidelity, asked)
     if rules is None:
         with suppress(OSError):  # a read-only lake computes it again each time
             keep_made(source.lake, Made(report, fidelity))
     return report
+
+
+def rollout(source: Source, run_id: str, rules: ReadinessRules | None = None) -> list[Rollout]:
+    """The way into force of the manifests of a finished run, in waves of namespaces.
+
+    Raises NotFoundError, and EvidenceError for manifests without waves, or of that time.
+    """
+    verdicts, about = verdicts_of(source.lake, run_id), _about(source, run_id)
+    things = about.stage.readiness.words.things
+    if not knows_waves(about.stage):
+        raise EvidenceError(f"{things} cannot be enforced namespace by namespace", "ask for the readiness of the run")
+    given = rules_of_run(source.lake, run_id, about.stage)
+    if given is None:
+        raise EvidenceError(f"run {run_id} took the {things} of that time", "replay given ones, and ask for their rollout")
+    with _reader_of(source, run_id) as reader, dry_runs_kept(reader.connection):
+        return rollouts_of(reader, replace(about, given=given), verdicts, rules or ReadinessRules())
+
+
+def has_waves(source: Source, run_id: str) -> bool:
+    """Whether the manifests of a run can be enforced namespace by namespace."""
+    stage = stage_of(run(source.lake, run_id).stage)
+    with suppress(EvidenceError):
+        return knows_waves(stage) and rules_of_run(source.lake, run_id, stage) is not None
+    return False
+
+
+def _about(source: Source, run_id: str) -> About:
+    """What a report on a finished run is about."""
+    summary, asked = stored(source.lake, run_id).summary, run(source.lake, run_id)
+    assert summary is not None
+    stage = stage_of(asked.stage)
+    given = kept_rules(source.lake, run_id, stage)
+    plan = stage.readiness.stored_plan(run_plan(source.lake, run_id), given)
+    return About(stage, parse_version(asked.kubernetes_version), Window(asked.since, asked.until), summary, plan, given)
 
 
 @contextmanager

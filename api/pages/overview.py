@@ -24,6 +24,7 @@ from ..ask import reads
 from ..ask.asking import Asker
 from ..ask.kept import about_lake, has_report, is_behind, plan_of, report_of, view_of
 from ..ask.reads import Source
+from ..ask.run_reads import has_waves
 from ..ask.waiting import in_time
 from ..checks.checkup import Finding, ledger_findings
 from ..errors import NotFoundError
@@ -193,6 +194,7 @@ def run_overview(source: Source, run_id: str, asked: Asked, selection: Selection
     return {
         "run": run,
         "report": report,
+        "has_waves": has_waves(source, run_id),
         "glance": _glance(found),
         "tables": {
             "policies": table(asked, "policies", _FIRST, _POLICY_COLUMNS, found),

@@ -21,7 +21,7 @@ from pipeline.stages.names import DEFAULT as DEFAULT_STAGE
 from .. import stored_runs
 from ..ask import fleet_reads, run_reads
 from ..ask.asking import Asker
-from ..ask.kept import report_of
+from ..ask.kept import report_of, rollout_of
 from ..ask.questions import Names
 from ..ask.run_removal import in_use_error, remove_runs
 from ..ask.waiting import PAGE_SECONDS, in_time
@@ -36,6 +36,7 @@ from .lists import Wanted, recorded_list, verdict_list
 from .policy import policy_view
 from .report import report_page
 from .requests import RequestView, request_tables, request_view, with_explanation
+from .rollout import FOLDER, rollout_view
 from .routing import Asks, Selected, page_router
 from .selection import Text
 from .tables import Asked, file_of
@@ -133,6 +134,19 @@ async def show_report(asker: Asking, run_id: str, rule: Names = []) -> Response:
     """Show the readiness report of one replay, as `hindcast readiness -o html` writes it."""
     report = await asker.ask(run_reads.readiness, run_id, ReadinessRules.written(rule, "rule") if rule else None)
     return await asyncio.to_thread(report_page, report)
+
+
+@router.get("/runs/{run_id}/rollout")
+async def show_rollout(request: Request, asker: Asking, asked: Asks, run_id: str) -> Response:
+    """Show where the manifests of one replay can be enforced today, and what the other namespaces wait for."""
+    run = await asyncio.to_thread(stored_runs.run, asker.lake, run_id)
+    found = await in_time(asker, f"rollout {run_id}", partial(rollout_of, run_id=run_id))
+    if found is None:
+        return page(request, "waiting.html.j2", section="/", run_id=run_id)
+    shown = rollout_view(found, run, (await asker.ask(overview.extent)).last_ts, asked)
+    if asked.form:
+        return file_of(shown["tables"], asked)
+    return page(request, "rollout.html.j2", section="/", folder=FOLDER, **shown)
 
 
 @router.get("/runs/{run_id}/policy")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -10,7 +11,7 @@ from fastapi.responses import RedirectResponse, Response
 from pipeline.readiness.rules import ReadinessRules
 from pipeline.report.data import document
 
-from ..ask import reads
+from ..ask import reads, run_reads
 from ..ask.formats import json_response
 from ..ask.questions import Names
 from ..state import Asking
@@ -33,3 +34,16 @@ async def show_readiness(request: Request, asker: Asking, run_id: RunId, rule: R
     if "text/html" in request.headers.get("accept", ""):
         return RedirectResponse(f"/runs/{run_id}/report{'?' if request.url.query else ''}{request.url.query}", 303)
     return json_response(document(await asker.ask(reads.readiness, run_id, ReadinessRules.written(rule, "rule") if rule else None)))
+
+
+@router.get("/runs/{run_id}/rollout")
+async def show_rollout(request: Request, asker: Asking, run_id: RunId, rule: Rules = []) -> Response:  # noqa: B006  # FastAPI copies it
+    """Show where the manifests of a finished run can be enforced today, what has to change first elsewhere, and how to go back.
+
+    Each wave has its manifests, those that go back, and the commands that remove what it adds. `tried` says how often the choice of
+    the first wave by the earlier half of the log failed in the later half. A browser is sent to the page.
+    """
+    if "text/html" in request.headers.get("accept", ""):
+        return RedirectResponse(f"/runs/{run_id}/rollout", 303)
+    found = await asker.ask(run_reads.rollout, run_id, ReadinessRules.written(rule, "rule") if rule else None)
+    return json_response({"run_id": run_id, "rollouts": [asdict(each) for each in found]})

@@ -405,3 +405,26 @@ def test_a_replay_ends_with_its_server_whatever_it_is_doing(lake: Path) -> None:
         while Path(f"/proc/{replay}").exists() and "Z" not in Path(f"/proc/{replay}/stat").read_text().split()[2]:
             assert time.monotonic() < deadline
             time.sleep(0.05)
+
+
+def test_the_rollout_of_a_run_names_what_to_apply_and_whom_to_write_to(asked: QueryClient, finished: dict[str, Any]) -> None:
+    path = f"/runs/{finished['run_id']}/rollout"
+    (found,) = asked.get(path)["rollouts"]
+    first = found["waves"][0]
+    assert first["why"] == "nothing would have been denied"
+    assert first["manifests"][0]["spec"]["validationActions"] == ["Deny", "Audit"]
+    assert first["removals"] == [
+        ["kubectl", "delete", "validatingadmissionpolicybinding", first["manifests"][0]["metadata"]["name"]]
+    ]
+    assert {"namespace", "unit", "user", "example"} <= set(found["waves"][-2]["needed"][0])
+    assert "/runs/" in asked.send("GET", path, headers={"Accept": "text/html"}, follow_redirects=False).headers["location"]
+    assert asked.send("GET", path, params={"rules": "x"}).status_code == 400
+
+
+def test_what_has_no_waves_says_so(asked: QueryClient) -> None:
+    role = "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: none}}"
+    response = asked.send("POST", "/replays", headers=YAML, content=role)
+    job = asked.ended(response.json()["job_id"])
+    refused = asked.send("GET", f"/runs/{job['run_id']}/rollout")
+    assert refused.status_code == 409
+    assert "roles cannot be enforced namespace by namespace" in refused.json()["error"]["message"]
