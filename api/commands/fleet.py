@@ -1,4 +1,4 @@
-"""`hindcast fleet readiness`: the same manifests on every cluster of a lake, the worst cluster first."""
+"""`hindcast fleet readiness` and `fleet rollout`: the same manifests on every cluster of a lake."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from api.context import Context
+from api.stages.level import Level
 from ingest.errors import InputError
 from pipeline.readiness.model import Status
 
@@ -31,6 +32,7 @@ class FleetAction(StrEnum):
     """What to ask of the clusters."""
 
     READINESS = "readiness"
+    ROLLOUT = "rollout"
 
 
 class FleetFormat(StrEnum):
@@ -47,8 +49,11 @@ class FleetFormat(StrEnum):
 
 def command(
     context: typer.Context,
-    action: Annotated[FleetAction, typer.Argument(help="readiness: whether manifests may be enforced.")] = FleetAction.READINESS,
+    action: Annotated[
+        FleetAction, typer.Argument(help="readiness: whether manifests may be enforced; rollout: where to begin.")
+    ] = FleetAction.READINESS,
     policies: options.Policies = None,
+    level: Level = None,
     cluster: Annotated[list[str] | None, typer.Option(help="Only this cluster; repeatable. Default: all.")] = None,
     since: options.Since = None,
     until: options.Until = None,
@@ -64,6 +69,10 @@ def command(
     ] = True,
     other_authorizers: options.OtherAuthorizersOption = None,
     only_given: Annotated[bool, typer.Option("--only", help="The given roles replace all others in each cluster.")] = False,
+    write: Annotated[
+        Path | None,
+        typer.Option("--write", help="rollout: write the manifests of each wave into this new folder, a folder per cluster."),
+    ] = None,
     workers: options.Workers = None,
     limit: options.Limit = None,
     output: Annotated[FleetFormat, typer.Option("-o", "--output", help="How to print the report.")] = FleetFormat.TABLE,
@@ -71,7 +80,7 @@ def command(
         list[Path] | None, typer.Option("--report-file", help="Also write the report to this file, by its ending; repeatable.")
     ] = None,
 ) -> int:
-    """Judge the same manifests on every cluster of the lake, each cluster alone.
+    """Judge the same manifests on every cluster of the lake, each cluster alone, or plan their way into force there.
 
     The clusters that cannot be judged stand apart with the reason. An interrupted command goes on where it stopped.
     """
@@ -79,18 +88,23 @@ def command(
     from api.given import given_for_any, warn_of
     from api.printing.output import Format, render
     from api.printing.targets import check_file
+    from api.stages.level import labels_of
     from pipeline.fleet import Question
     from pipeline.readiness.rules import ReadinessRules
     from pipeline.report.fleet import FLEET_FORMATS, fleet_format_of
     from pipeline.runs.window import Window
 
+    from .parts.fleet_rollout import roll_out
     from .parts.texts import read_texts
 
     own: Context = context.obj
     for path in report_file or ():
         fleet_format_of(path.name)
         check_file("--report-file", path)
-    texts = tuple(read_texts(policies))
+    if write is not None and action is not FleetAction.ROLLOUT:
+        raise InputError("--write is for `hindcast fleet rollout`", "--report-file writes a report on readiness")
+    labels = labels_of(level, ())
+    texts = (*(read_texts(policies) if policies or not labels else ()), *labels)
     # Whether a policy fits the version of a cluster is part of the answer on that cluster.
     given = given_for_any(texts)
     warn_of(own, given)
@@ -104,7 +118,10 @@ def command(
         with_exemptions,
         only_given,
     )
-    report = _judged(own, question, _chosen(own, cluster), replay.workers_or_default(own, workers))
+    chosen, count = _chosen(own, cluster), replay.workers_or_default(own, workers)
+    if action is FleetAction.ROLLOUT:
+        return roll_out(own, question, given, chosen, count, output.value, limit, write)
+    report = _judged(own, question, chosen, count)
     for path in report_file or ():
         try:
             path.write_text(FLEET_FORMATS[fleet_format_of(path.name)](report), encoding="utf-8")

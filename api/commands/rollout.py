@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from api.context import Context
 from api.printing.output import Format
 from api.stages.level import Level, LevelNamespaces
-from ingest.errors import InputError
 
 from . import replay
 from .parts import options
-
-if TYPE_CHECKING:
-    from api.given import Given, Judged
-    from pipeline.stages.waves import Rollout
 
 
 def command(
@@ -54,6 +48,7 @@ def command(
     from queries import open_lake
 
     from .parts.texts import read_texts
+    from .parts.waves import check_folder, in_waves, write_waves
     from .parts.window import check_window
 
     own: Context = context.obj
@@ -67,8 +62,8 @@ def command(
     given = given_of(texts, version, own.lake)
     warn_of(own, given)
     judged = in_waves(own, given)
-    if write is not None and write.exists():
-        raise InputError(f"--write: {write} is there already", "name a folder that is not there yet")
+    if write is not None:
+        check_folder(write)
     start_processes(own.lake, count)
     asked = Asked(window, version, other_authorizers)
     with closing(open_lake(own.lake)) as reader:
@@ -77,39 +72,6 @@ def command(
     render(rollout_tables(found), Format(output), limit=limit)
     if write is not None:
         newest = datetime.fromtimestamp(newest_us // 1_000_000, UTC) if newest_us is not None else None
-        _write([each.rollout for each in found], write, own, window.until or newest)
+        write_waves([each.rollout for each in found], write, own, window.until or newest)
     own.tell_window(window.words(newest_us))
     return 0
-
-
-def in_waves(own: Context, given: Given) -> list[Judged]:
-    """The stages among the manifests that can be enforced in waves; the others are named. Raises InputError without any."""
-    from pipeline.readiness.rolling import knows_waves
-
-    found = [(stage, rules) for stage, rules in given.stages if knows_waves(stage)]
-    others = [stage.readiness.words.things for stage, _ in given.stages if not knows_waves(stage)]
-    hint = "give policies with their bindings, Namespaces with labels of Pod Security, or --level"
-    if not found:
-        raise InputError(f"{' and '.join(others)} cannot be enforced namespace by namespace", hint)
-    if others:
-        things = " and ".join(others)
-        own.warn(f"{things} cannot be enforced namespace by namespace, and are left out: `hindcast readiness` judges them")
-    return found
-
-
-def _write(found: Sequence[Rollout], folder: Path, own: Context, since: datetime | None) -> None:
-    """Write the files of each rollout, and say what checks its next wave. Raises InputError."""
-    from pipeline.readiness.rolling import next_wave
-    from pipeline.readiness.wave_files import check_command, files_of
-
-    try:
-        folder.mkdir(parents=True)
-        for each in found:
-            for name, text in files_of(each):
-                (folder / name).write_text(text, encoding="utf-8")
-            own.say(f"{folder}: {len(each.waves)} waves of {each.name}; `kubectl apply -f` takes each wave")
-            if (wave := next_wave(each)) is not None:
-                own.say(f"wave {wave.number} against new traffic: {check_command(each, wave, str(folder), since)}")
-    except OSError as error:
-        hint = "name a folder that is not there yet"
-        raise InputError(f"--write: {folder} cannot be written: {error.strerror}", hint) from error

@@ -40,7 +40,7 @@ def judge_cluster(
     found = described(reader, cluster, question)
     if found.apart:
         return found
-    asked = Asked(question.window, _version(found), question.other_authorizers, question.replaces_all)
+    asked = Asked(question.window, version_of(found), question.other_authorizers, question.replaces_all)
     place = Place(lake, workers, reader, step, RunKind.FLEET)
     try:
         judgement = judge_there(place, question.manifests, asked, wanted_of(question.rules, question.compares, question.remedies))
@@ -107,7 +107,8 @@ def _judged_as(question: Question, minors: Iterable[str]) -> tuple[str, tuple[st
     return newest, (f"its log does not show the version of its API servers: it is judged as {newest}",)
 
 
-def _version(found: FleetCluster) -> tuple[int, int]:
+def version_of(found: FleetCluster) -> tuple[int, int]:
+    """The minor version by which a cluster is judged."""
     return _numbers(found.kubernetes_version)
 
 

@@ -116,6 +116,38 @@ def test_the_command_prints_the_report_and_names_an_unknown_cluster(lake: Path, 
     assert "the lake has no events of 'nowhere'" in capsys.readouterr().err
 
 
+def test_a_rollout_has_waves_of_each_cluster(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "waves"
+    arguments = ["--quiet", "--lake", str(lake), "fleet", "rollout", "-f", str(POLICY), "--workers", "1"]
+    assert run([*arguments, "-o", "json", "--write", str(folder)]) == 0
+    tables = json.loads(capsys.readouterr().out)
+    rows = tables["rollouts"]
+    assert [row["order"] for row in rows] == list(range(1, len(rows) + 1))
+    changes = [row["to_change"] for row in rows]
+    assert changes == sorted(changes)
+    assert all(row["later_denied"] == 0 for row in rows if row["first"] != "nothing")
+    shared = next(row for row in tables["apart"] if row["reason"].startswith("two clusters share the name"))
+    assert shared["cluster"] not in {row["cluster"] for row in rows}
+    assert len([*folder.iterdir()]) == len(rows)
+    # A cluster has the waves that it has alone.
+    alone = rows[0]
+    assert run([*arguments, "-o", "json", "--cluster", alone["cluster"]]) == 0
+    (again,) = json.loads(capsys.readouterr().out)["rollouts"]
+    assert {**again, "order": alone["order"]} == alone
+    assert run([*arguments, "--write", str(folder)]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert run([*arguments, "-o", "html"]) == 2
+    assert "a rollout has no format 'html'" in capsys.readouterr().err
+
+
+def test_a_level_is_rolled_out_over_a_fleet(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--quiet", "--lake", str(lake), "fleet", "rollout", "--level", "baseline", "--workers", "1", "-o", "json"]
+    assert run(arguments) == 0
+    rows = json.loads(capsys.readouterr().out)["rollouts"]
+    assert {row["policy"] for row in rows} == {"baseline"}
+    assert all(row["later_denied"] in (0, None) for row in rows)
+
+
 def test_a_report_under_other_rules_stays_with_its_cluster(
     report: FleetReport, lake: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
