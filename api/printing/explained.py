@@ -18,6 +18,7 @@ from pipeline.explaining.explanation import (
     InOwnWords,
     Operand,
     Piece,
+    Responsible,
 )
 from pipeline.explaining.missing import UnknownReason
 from pipeline.report.texts import yaml_text
@@ -138,12 +139,26 @@ class _Paper:
             self._lines.append(" " * indent + (shown if len(shown) <= room else f"{shown[: room - 1]}…"))
 
 
+def _responsible(paper: _Paper, who: Responsible) -> None:
+    """The object that somebody wrote, its team, and who wrote it."""
+    *between, outermost = who.chain
+    if between:
+        through = f", through {', '.join(reversed(between[1:]))}" if between[1:] else ""
+        paper.fact("made by", f"{outermost}{through}")
+    if who.team:
+        paper.fact("team", f"{who.team} ({who.team_source})")
+    if who.writer and who.written_ts is not None:
+        paper.fact("last writer", f"{who.writer}, of {outermost} at {who.written_ts:%Y-%m-%dT%H:%M:%SZ}")
+
+
 def _request(paper: _Paper, found: Explanation) -> None:
     place = "/".join(part for part in (found.namespace, found.name) if part)
     paper.words(f"{found.operation} {found.resource} {place}".rstrip())
     paper.fact("user", f"{found.user['username'] or 'not recorded'} ({', '.join(found.user['groups']) or 'no groups'})")
     paper.fact("received", f"{found.ts:%Y-%m-%dT%H:%M:%SZ}, cluster {found.cluster}, audit ID {found.audit_id}")
     paper.fact("answer", f"{found.code or 'none recorded'} {found.answer}".strip())
+    if found.responsible is not None:
+        _responsible(paper, found.responsible)
     if found.passes > 1:
         paper.fact("pass", f"{found.pass_index + 1} of {found.passes}: the request concerned several objects")
 
@@ -172,6 +187,8 @@ def _policy(paper: _Paper, entry: ExplainedPolicy, stage: str) -> None:
         _missing(paper, missing)
     if entry.nearest:
         paper.fact("passes with", entry.nearest)
+    if entry.there and entry.there != entry.nearest:
+        paper.fact("that is", f"{entry.there}, where it is written")
     if entry.evidence:
         paper.fact("evidence", grade_words(entry.evidence))
     if entry.param is not None:

@@ -8,6 +8,8 @@ from typing import Any
 from ingest.errors import EvidenceError, InputError
 from pipeline.explaining.asked import Asked
 from pipeline.explaining.explanation import Explanation, InOwnWords, NotExplained
+from pipeline.readiness.counting.responsible import with_responsible
+from pipeline.readiness.rules import ReadinessRules
 from pipeline.stages.names import IN_LOG
 from pipeline.stages.registry import DEFAULT, stage_of
 from pipeline.stages.stage import Stage
@@ -21,6 +23,7 @@ _NAMES_SHOWN = 30
 EXPLAINED = IN_LOG
 
 Made = Explanation | InOwnWords
+_RULES = ReadinessRules()  # the labels that name teams
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class ByStage:
         entries = [entry.policy for each in made if isinstance(each, Explanation) for entry in each.policies]
         if any(isinstance(each, Explanation) for each in made) and (not entries or asked.names.difference(entries)):
             self._check_names(stage, rules, asked, frozenset(entries))
-        return made
+        return [with_responsible(self.reader, each, _RULES) if isinstance(each, Explanation) else each for each in made]
 
     def _check_names(self, stage: Stage[Any, Any], rules: Any, asked: Asked, named: frozenset[str]) -> None:
         words = stage.readiness.words

@@ -79,7 +79,8 @@ class ExplainedPolicy:
 
     `decision` is that of the verdict table, and `nomatch` if the policy does not match the request; then `why` names the rule, the
     selector or the condition. `effect` is the decision after failurePolicy; `rejects` says whether the client gets the rejection.
-    `fields` decided. `nearest` is one change with which the request passes (empty if no single change is enough).
+    `fields` decided. `nearest` is one change with which the request passes (empty if no single change is enough);
+    `there` is the same as the writer of the outermost object makes it.
     """
 
     policy: str
@@ -98,7 +99,23 @@ class ExplainedPolicy:
     fields: tuple[str, ...] = ()
     missing: tuple[UnknownReason, ...] = ()
     nearest: str = ""
+    there: str = ""
     facts: tuple[Fact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Responsible:
+    """Whom a request comes back to. `chain` is its object and the controllers above it, as `Kind/name`, the outermost last.
+
+    `team` is told by a label or an annotation at `team_source`. `writer` is the person or pipeline that last wrote the outermost
+    object; both are empty where the log does not tell.
+    """
+
+    chain: tuple[str, ...]
+    team: str = ""
+    team_source: str = ""
+    writer: str = ""
+    written_ts: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +140,7 @@ class Explanation:
     pieces: tuple[Piece, ...]
     policies: tuple[ExplainedPolicy, ...]
     stage: str = "validating"
+    responsible: Responsible | None = None
 
     def piece(self, name: str) -> Piece | None:
         """The input of this name."""

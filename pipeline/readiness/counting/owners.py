@@ -31,6 +31,7 @@ DIFFERENCES_MAX = 40
 Key: TypeAlias = tuple[str, str | None]
 RequestKey: TypeAlias = tuple[str, str, datetime]
 Row: TypeAlias = Mapping[str, Any]
+_Place: TypeAlias = tuple[str, Mapping[str, Any]]
 
 
 def find_owners(reader: LakeReader, rules: ReadinessRules, judges: Judges | None) -> dict[Key, tuple[Owner, ...]]:
@@ -39,7 +40,7 @@ def find_owners(reader: LakeReader, rules: ReadinessRules, judges: Judges | None
     Without `judges` it does not look for differences.
     """
     rows = rows_of(reader.connection, "owners", {"listed_max": OWNERS_MAX})
-    _register(reader, rows)
+    register_examples(reader, map(_example, rows))
     steps: defaultdict[RequestKey, list[Row]] = defaultdict(list)
     for row in rows_of(reader.connection, "examples"):
         steps[row["cluster"], row["audit_id"], row["ts"]].append(row)
@@ -56,18 +57,16 @@ def _example(row: Row) -> RequestKey:
     return row["cluster"], row["audit_id"], row["last_ts"]
 
 
-def _register(reader: LakeReader, rows: Iterable[Row]) -> None:
+def register_examples(reader: LakeReader, requests: Iterable[RequestKey]) -> None:
     """Make the table `examples` of the requests that stand for owners."""
-    keys = sorted({_example(row) for row in rows})
+    keys = sorted(set(requests))
     types = (pa.string(), pa.string(), pa.timestamp("us", tz="UTC"))
     columns = [pa.array([key[position] for key in keys], kind) for position, kind in enumerate(types)]
     reader.put_table("examples", pa.Table.from_arrays(columns, names=["cluster", "audit_id", "ts"]))
 
 
 def _owner(row: Row, steps: Sequence[Row], rules: ReadinessRules, difference: str) -> Owner:
-    places = [(step["step"], _metadata(step["metadata"])) for step in steps]
-    chain = [place for step, place in zip(steps, places, strict=True) if step["position"] >= 0]
-    namespace = [place for step, place in zip(steps, places, strict=True) if step["position"] < 0]
+    chain, namespace = _places(steps)
     user_agent = steps[0]["user_agent"] if steps else ""
     tool = acting_tool(row["user_name"], user_agent) or applying_tool(chain)
     team, team_source = _team([*chain, *namespace], rules.team_labels)
@@ -93,6 +92,19 @@ def _owner(row: Row, steps: Sequence[Row], rules: ReadinessRules, difference: st
         difference=at_root(difference, names[0] if names else "", row["unit"]),
         expression_index=row["expression_index"],
     )
+
+
+def team_of(steps: Sequence[Row], labels: Sequence[str]) -> tuple[str, str]:
+    """The team of a request, and where it is written; both empty where no label tells. `steps` are the rows of examples.sql."""
+    chain, namespace = _places(steps)
+    return _team([*chain, *namespace], labels)
+
+
+def _places(steps: Sequence[Row]) -> tuple[list[_Place], list[_Place]]:
+    """The objects of a chain, and then its namespace, each with its metadata."""
+    places = [(step["step"], _metadata(step["metadata"])) for step in steps]
+    chain = [place for step, place in zip(steps, places, strict=True) if step["position"] >= 0]
+    return chain, [place for step, place in zip(steps, places, strict=True) if step["position"] < 0]
 
 
 def at_root(difference: str, example: str, root: str) -> str:

@@ -128,3 +128,22 @@ def test_the_gate_shows_the_object_that_a_patch_was_judged_as(
     entries = json.loads(capsys.readouterr().out)["policies"]
     shown = {item["audit_id"]: item["object"] for entry in entries for item in entry["counterexamples"]}
     assert shown["patched"] == {"spec": {"replicas": 9}}
+
+
+def test_it_names_whom_a_pod_comes_back_to(demo_lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The Deployment, the team, the last writer who is no controller, and the change in the template that this person edits."""
+    policy = Path(__file__).parents[3] / "api" / "demo" / "policies" / "image-registry.yaml"
+    assert run(["-q", "--lake", str(demo_lake), "explain", "96e0d5c7", "-f", str(policy), "-o", "json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["explanations"]
+    who = found["responsible"]
+    assert [step.partition("/")[0] for step in who["chain"]] == ["Pod", "ReplicaSet", "Deployment"]
+    assert who["chain"][-1] == "Deployment/search-216"
+    assert (who["team"], who["writer"]) == ("shop", "system:serviceaccount:ci:deployer")
+    (entry,) = found["policies"]
+    assert entry["nearest"].startswith("set spec.containers[0].image to ")
+    assert entry["there"].startswith("set spec.template.spec.containers[0].image to ")
+    assert run(["-q", "--lake", str(demo_lake), "explain", "96e0d5c7", "-f", str(policy)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "made by Deployment/search-216, through ReplicaSet/search-216-6cd85f65c6 " in text
+    assert "last writer system:serviceaccount:ci:deployer, of Deployment/search-216 at " in text
+    assert "that is set spec.template.spec.containers[0].image to " in text
