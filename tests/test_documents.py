@@ -181,6 +181,45 @@ def test_the_gates_of_the_ci_page_run_against_a_server(checkout: Path, tmp_path:
             assert "NO NEW DENIALS" in done.stdout
             assert taken
             assert all((work / name).stat().st_size for name in taken)
+            assert commented(work, environment, number) == (work / "out" / "gate.md").read_text(encoding="utf-8")
+
+
+# GitHub takes comments of up to so many characters.
+_COMMENT_MAX = 65_536
+# In place of the clients of GitHub and GitLab: keeps the text that it would send.
+_CLIENT = """#!/usr/bin/env python3
+import re, sys
+(file,) = re.findall(r"(?:--body-file |body=<)(\\S+)", " ".join(sys.argv))
+open("sent.md", "w").write(open(file).read())
+"""
+
+
+def commented(work: Path, environment: dict[str, str], number: int) -> str:
+    """What the comment step of a CI example sends."""
+    github, gitlab = (load_yaml((ROOT / "deploy" / "ci" / name).read_text(encoding="utf-8")) for name in CI_FILES)
+    steps = [step["run"] for step in github["jobs"]["gate"]["steps"] if "gh pr comment" in step.get("run", "")]
+    script = (steps + gitlab["gate"]["after_script"])[number]
+    clients = work.parent / "clients"
+    clients.mkdir()
+    for name in ("gh", "curl"):
+        (clients / name).write_text(_CLIENT)
+        (clients / name).chmod(0o755)
+    path = {"PATH": f"{clients}:{environment['PATH']}"}
+    subprocess.run(["bash", "-e", "-c", script], cwd=work, env={**environment, **path}, check=True, timeout=60)
+    text = (work / "sent.md").read_text(encoding="utf-8")
+    assert text.startswith("#")
+    assert len(text) <= _COMMENT_MAX
+    return text
+
+
+CI_FILES = ("github.yaml", "gitlab.yaml")
+
+
+@pytest.mark.parametrize(("name", "block"), [*zip(CI_FILES, blocks("yaml", CI), strict=True)])
+def test_the_files_for_ci_are_those_of_the_page(name: str, block: str) -> None:
+    first, rest = (ROOT / "deploy" / "ci" / name).read_text(encoding="utf-8").split("\n", 1)
+    assert first.startswith("# ")
+    assert rest == block
 
 
 def test_the_options_of_the_ci_page_exist(capsys: pytest.CaptureFixture[str]) -> None:

@@ -142,6 +142,8 @@ def confusion_table(rows: Iterable[Confusion]) -> Table:
 def disagreement_table(rows: Iterable[dict[str, Any]], shown: int | None) -> Table:
     """The requests that disagree, with both outcomes; only the first `shown`, unless that is None."""
     from api.printing.output import Column, Table
+    from ingest.counted import counted
+    from pipeline.policies.params import NOT_FOUND
 
     found = list(rows)
     names = ("ts", "policy", "binding", "about", "recorded", "replayed", "recorded_messages", "replayed_messages", "audit_id")
@@ -158,4 +160,10 @@ def disagreement_table(rows: Iterable[dict[str, Any]], shown: int | None) -> Tab
     ]
     cells = [[row[name] for name in names] for row in found[:shown]]
     more = len(found) - len(cells)
-    return Table("disagreements", columns, cells, "Disagreements", (f"{more} more: -o json has all",) if more > 0 else ())
+    notes = [f"{more} more: -o json has all"] if more > 0 else []
+    if missed := sum(any(NOT_FOUND in text for text in row["recorded_messages"] or ()) for row in found):
+        notes.append(
+            f"{counted(missed, 'request')}: the API server found no params where the log shows some. That is a known defect of API "
+            "servers (kubernetes/kubernetes#130887), and no error of the policy"
+        )
+    return Table("disagreements", columns, cells, "Disagreements", tuple(notes))

@@ -20,6 +20,7 @@ from ...requests.past import load_history
 from ...runs.window import Window
 from ..reading import StageReading
 from .decode import GROUP, POLICY, policy_from_object
+from .hints import hints_on
 from .in_fleets import recorded_objects
 from .load import policy_set_of
 from .recorded import policies_as_of
@@ -44,13 +45,14 @@ class PolicyReading(StageReading[PolicySet]):
         return [(each.source, each.error) for errors in found for each in errors]
 
     def remarks(self, rules: PolicySet, version: tuple[int, int]) -> Sequence[str]:
-        """See StageReading: bindings of policies that are not there."""
+        """See StageReading: bindings of policies that are not there, and hints."""
         names = {policy.name for policy in rules.policies}
-        return [
+        unbound = [
             f"{binding.source}: {binding.name} binds {binding.policy_name}, which -f does not give: it has no effect"
             for binding in rules.bindings
             if binding.policy_name not in names
         ]
+        return [*unbound, *hints_on(rules)]
 
     def with_recorded(self, reader: LakeReader, cluster: str, moment: datetime, rules: PolicySet | None) -> PolicySet:
         """See StageReading: given policies take bindings from the log, and given bindings take policies."""
