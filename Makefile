@@ -106,11 +106,10 @@ picture: $(VENV)/.tests
 	@test -e demo-out/report.html || $(BIN)/hindcast --quiet demo
 	$(BIN)/python -m docs.generator.picture
 
-# Runs all of them on the bundled log; the results, with their pictures, are in demo-out/notebooks. `make lab` opens them to work in.
+# Runs all of them on the bundled log, and keeps the results, with their pictures, in them. `make lab` opens them to work in.
 notebooks: $(VENV)/.tests
-	@mkdir -p demo-out/notebooks
 	@test -e demo-out/lake || $(BIN)/hindcast --quiet demo --lake-only
-	$(BIN)/python -m jupyter execute notebooks/*.ipynb --output=$(CURDIR)/demo-out/notebooks/{notebook_name}
+	$(BIN)/python -m tests.notebooks.keep
 
 lab: $(VENV)/.tests
 	@$(call install,-e ".[notebooks]")

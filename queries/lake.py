@@ -29,6 +29,12 @@ MEMORY_BYTES_MAX = 2 * 1024**3
 _CHECK_ROWS_SHOWN = 5
 # With fewer events, further threads cost DuckDB more time than they save.
 _SEVERAL_THREADS_FROM_EVENTS = 100_000
+# What people ask, and where the meaning of a column stands that other views repeat.
+_ASKED = (
+    "violations", "denials", "requests", "admission_writes", "known_policies", "audit_annotations", "object_versions", "objects",
+    "events", "evidence", "sources", "losses",
+)  # fmt: skip
+_TELLING = ("events", "requests", "reach", "objects")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -282,13 +288,13 @@ class LakeReader:
             self.connection.unregister(f"given_{name}")
 
     def columns(self, name: str) -> dict[str, str]:
-        """The columns of a view, in order, with their descriptions (empty where the view's file says nothing)."""
-        described = self.connection.execute(
+        """The columns of a view, in order, with their meanings."""
+        described: list[tuple[str, str]] = self.connection.execute(
             "SELECT column_name, coalesce(comment, '') FROM duckdb_columns() WHERE table_name = ? ORDER BY column_index", [name]
         ).fetchall()
         if not described:
             raise InputError(f"found no view {name!r}", f"there are {', '.join(view_names())}")
-        return dict(described)
+        return {column: meaning or _meaning_of(column) for column, meaning in described}
 
     def _check(self, name: str, severity: str, meaning: str, body: str) -> CheckResult:
         found = self.connection.sql(body)
@@ -315,8 +321,15 @@ def rows_of(relation: duckdb.DuckDBPyRelation, row: Callable[..., Row]) -> list[
 
 
 def view_names() -> tuple[str, ...]:
-    """The names of all views, in the order in which they depend on each other."""
-    return tuple(statement.name for statement in statements() if statement.kind == "view")
+    """The names of all views: those that people ask come first, and then those that the others are made from."""
+    found = [statement.name for statement in statements() if statement.kind == "view"]
+    return (*_ASKED, *(name for name in found if name not in _ASKED))
+
+
+def _meaning_of(column: str) -> str:
+    """The meaning of a column that a view has from another one, as events, requests or objects say it."""
+    found = {statement.name: statement.names for statement in statements() if statement.name in _TELLING}
+    return next((found[name][column] for name in _TELLING if column in found[name]), "")
 
 
 def _checks() -> Iterator[tuple[str, str, str, str]]:

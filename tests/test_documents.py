@@ -269,7 +269,13 @@ def test_python_versions_agree() -> None:
 
 # Words that hide who does something, or that are not plain English.
 UNPLAIN = re.compile(r"\b(?:[Nn]obody|anew|[Bb]esides?|of which|tells? of|(?:is|are|was|were|be) told|(?:is|are) none)\b")
-PLAIN = ("api", "ingest", "queries", *(f"pipeline/{name}" for name in ("manifests", "readiness", "report", "runs", "stages")))
+PLAIN = (
+    "api",
+    "hindcast",
+    "ingest",
+    "queries",
+    *(f"pipeline/{name}" for name in ("manifests", "readiness", "report", "runs", "stages")),
+)
 
 
 def docstrings(file: Path) -> Iterator[str]:

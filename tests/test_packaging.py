@@ -70,7 +70,7 @@ def test_the_wheel_runs_the_demonstration_in_an_environment_of_its_own(dist: Pat
 def test_the_wheel_is_whole(dist: Path) -> None:
     (wheel,) = dist.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    packages = ("ingest", "queries", "pipeline", "api")
+    packages = ("ingest", "queries", "pipeline", "api", "hindcast")
     wanted = {
         str(path.relative_to(ROOT))
         for package in packages

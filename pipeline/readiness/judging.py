@@ -93,7 +93,7 @@ def wanted_of(rules: ReadinessRules | None, calibrate: bool, exemptions: bool) -
 
 def judge_there(place: Place, manifests: Given, asked: Asked, wanted: Wanted, against: Given | None = None) -> Judgement:
     """The same for a place in a lake."""
-    new, old = _rules(manifests), _rules(against) if against is not None else None
+    new, old = rules_of(manifests), rules_of(against) if against is not None else None
     made, runs = [], {}
     for stage in STAGES:
         if stage.name not in new and (old is None or stage.name not in old):
@@ -113,7 +113,8 @@ def judge_there(place: Place, manifests: Given, asked: Asked, wanted: Wanted, ag
     return Judgement(place.lake, report, runs, extra, tuple(made))
 
 
-def _rules(given: Given) -> dict[str, Any]:
+def rules_of(given: Given) -> dict[str, Any]:
+    """The rules of each stage among manifests, by the name of the stage. Raises InputError for what cannot be read."""
     return {stage.name: rules for stage, rules in assign(manifests_of(_texts(given))).rules}
 
 

@@ -1,4 +1,5 @@
 -- one row per batch that the webhook brought: (cluster, received_ts)
+-- received_ts: when the lake received it
 -- events: events in it; without repeated ones, when the batch was repeated
 -- first_ts: earliest stage
 -- last_ts: latest stage

@@ -6,17 +6,33 @@
 -- ts: requestReceivedTimestamp, the same in all stages of one request
 -- level: Metadata, Request or RequestResponse: how much the audit policy let the server record
 -- verb: Kubernetes verb, or the HTTP method in lower case for requests that name no resource
+-- request_uri: path and query of the request, as the client sent it
 -- user_name: the authenticated user, also under impersonation; `requests` has the effective one
+-- user_uid: uid of that user, empty where the authenticator gives none
+-- user_groups: groups of that user
+-- user_extra: what the authenticator says of the user beside that, by key
 -- impersonated_user: JSON UserInfo, null unless the request impersonated
+-- source_ips: addresses of the client and of proxies, the client first; a proxy's header may be invented
+-- user_agent: as the client names itself
 -- api_group: empty for the core group, null where the request names no resource
+-- api_version: version of the API in the request, without its group
+-- resource: plural name of the resource, null where the request names none
+-- subresource: such as status or scale, null without one
+-- namespace: null for a cluster-scoped request
 -- name: null for generateName creates; the generated name is in the response only
 -- obj_uid: as the client sent it, not as stored
 -- obj_rv: as the client sent it, not as stored
 -- code: HTTP status code
+-- status_reason: reason of the answer, such as Forbidden; null for most answers
+-- status_message: text of the answer where it is an error
+-- annotations: annotations that the API server recorded, by key
 -- notes: what Hindcast noted on the event, by name: redacted, translated, altered, reused, wording, signer, review, dry-run
 -- vap_failures: the decoded validation_failure annotation, empty without one
 -- request_object: JSON as recorded, null where the level or the verb leaves it out
 -- response_object: JSON as recorded, after the output transformation that the client asked for
+-- extra: JSON of fields that no column holds, null without any
+-- ingest_ts: when the lake received the event
+-- ingest_source: where it came from: the webhook or a log file
 -- review: JSON: the AdmissionReviews that belong to the request, null without one
 -- flags: remarks of ingestion on the event, such as truncated
 SELECT * FROM lake_events

@@ -1,4 +1,5 @@
 -- one row per ValidatingAdmissionPolicy that the lake has seen by name: (cluster, policy)
+-- policy: name of the policy
 -- listed: a snapshot holds the policy
 -- written: the log holds a write of the policy itself
 -- failed: the log holds a failure annotation that names it

@@ -6,6 +6,8 @@
 -- rule: number in reach_rules() of the rule that matched
 -- passed: the last stage that the request surely passed, in the order of reach_stages(); null where unsure
 -- stopped: the stage that refused it, or the last that may have; null where no stage refused it, or the stage is unknown
+-- passed_number: the number of `passed` in reach_stages()
+-- stopped_number: the number of `stopped` in reach_stages()
 -- why: why it came so far, or why this is unknown
 -- policies: `admitted`, `denied`, `asked` (with an unknown decision), `not reached` or `unknown`
 -- policies_why: why policies were asked, or not, or why this is unknown

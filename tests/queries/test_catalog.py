@@ -76,11 +76,17 @@ def test_an_empty_lake_answers_every_question_with_no_rows(reader: LakeReader) -
     assert [check.rows for check in reader.checks()] == [0] * len(reader.checks())
 
 
+def test_views_that_people_ask_come_first() -> None:
+    assert view_names()[:3] == ("violations", "denials", "requests")
+    assert sorted(view_names()) == sorted(statement.name for statement in statements() if statement.kind == "view")
+
+
 def test_documented_columns_exist_and_are_kept_in_the_database(reader: LakeReader) -> None:
     for statement in statements():
         if statement.kind == "view":
             columns = reader.columns(statement.name)
             assert statement.names.items() <= columns.items()
+            assert all(columns.values()), statement.name
             kept = reader.sql("SELECT comment FROM duckdb_views() WHERE view_name = ?", [statement.name]).fetchall()
             assert kept[0][0].startswith("one row per ")
 
