@@ -19,6 +19,7 @@ from docs.generator.__main__ import DOCS, with_all_pages
 from docs.generator.data import TABLES
 from ingest.telemetry import SinkMetrics
 from queries.catalog import statements
+from tests.browsing import Browser, needs_browser
 
 ROOT = Path(__file__).parents[1]
 # What a browser fetches to show a page. A link is only followed by its reader.
@@ -69,6 +70,41 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def pages(site: Path) -> dict[str, Page]:
     return {str(file.relative_to(site)): Page(file.read_text(encoding="utf-8")) for file in site.rglob("*.html")}
+
+
+# The search box and its answers lie in a tree of their own.
+_ASK = """
+(() => {
+  const inside = (each) => (each.shadowRoot ? walk(each.shadowRoot) : []);
+  const walk = (root) => [...root.querySelectorAll("*")].flatMap((each) => [each, ...inside(each)]);
+  const is_answer = (each) => each.tagName === "A" && /[?&]h=idempotent/.test(each.href);
+  const box = walk(document).find((each) => each.tagName === "INPUT" && each.placeholder === "Search");
+  box.value = "idempotent";
+  box.dispatchEvent(new Event("input", {bubbles: true, composed: true}));
+  window.answers = () => walk(document).filter(is_answer).map((each) => each.href);
+})()
+"""
+
+
+@needs_browser
+def test_the_search_answers_from_a_folder(site: Path, tmp_path: Path) -> None:
+    with Browser(tmp_path / "profile") as browser:
+        browser.look(1280, 900, "light")
+        browser.open((site / "index.html").as_uri())
+        browser.wait_until("typeof __index !== 'undefined'")
+        browser.ask("document.querySelector('.md-search__button').click()")
+        browser.wait_until("document.querySelectorAll('*').length && [...document.body.children].some((each) => each.shadowRoot)")
+        browser.ask(_ASK)
+        browser.wait_until("window.answers().length > 0")
+        assert any("glossary.html" in address for address in browser.ask("window.answers()"))
+        assert browser.complaints == []
+
+
+def test_no_page_names_the_generator_and_each_has_our_logo(site: Path) -> None:
+    for file in site.rglob("*.html"):
+        text = file.read_text(encoding="utf-8")
+        assert "Made with" not in text
+        assert "hindcast.svg" in text
 
 
 def test_no_page_fetches_anything_from_a_network(site: Path, pages: dict[str, Page]) -> None:

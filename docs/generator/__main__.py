@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import commands, data, http, metrics
+from . import commands, data, http, metrics, search
 
 DOCS = Path(__file__).parents[1]
 _TO_FOLDER = re.compile(r'href="((?:\./)?\.\.?)"')
@@ -31,6 +31,7 @@ def write_sources(folder: Path) -> None:
     """All pages as Markdown, and the configuration, as the generator wants them."""
     shutil.copytree(DOCS, folder / "docs", ignore=shutil.ignore_patterns("generator", "zensical.toml", "__pycache__"))
     shutil.copy(DOCS.parent / "CHANGELOG.md", folder / "docs" / "changelog.md")
+    shutil.copy(DOCS.parent / "api" / "pages" / "static" / "hindcast.svg", folder / "docs" / "pictures")
     for name, make in GENERATED.items():
         path = folder / "docs" / name
         path.parent.mkdir(exist_ok=True)
@@ -67,6 +68,7 @@ def build(out: Path) -> int:
             # The logo leads to a folder, which a browser without a server shows as a list of files.
             text = _TO_FOLDER.sub(r'href="\1/index.html"', page.read_text(encoding="utf-8"))
             page.write_text(text.replace('href="" title=', 'href="index.html" title='), encoding="utf-8")
+        search.write_script(folder / "site")
         if out.exists():
             shutil.rmtree(out)
         out.parent.mkdir(parents=True, exist_ok=True)

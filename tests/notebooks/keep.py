@@ -1,4 +1,4 @@
-"""Runs the notebooks on the bundled log, and keeps their results in them: `python -m tests.notebooks.keep`, as `make notebooks` does."""
+"""Runs the notebooks on the bundled log, and keeps their results in them: `make notebooks`."""
 
 from __future__ import annotations
 
