@@ -10,9 +10,11 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from api.stages.pages import is_of_policies
 from ingest.spooling.lag import Lag
 from pipeline.readiness.assess import rows_of
 from pipeline.readiness.model import DayCount, PolicyReadiness, urgency
+from pipeline.readiness.report import Report
 from pipeline.runs import BindingSummary
 from pipeline.stages.readiness import StageWords
 from pipeline.stages.registry import STAGES
@@ -34,7 +36,7 @@ from .charts import Timeline, timeline
 from .glance import Glance, Share, glance, shares
 from .html import KEPT_EVERYWHERE, address, duration
 from .newest import Chosen, newest, unspoken
-from .selected import Counts, Key, counted_days, narrows, selected_days, selected_recorded
+from .selected import Counts, Key, bar_seconds, counted_days, narrows, selected_days, selected_recorded, selected_timelines
 from .selection import Selection
 from .tables import ROWS_MAX, Asked, Column, Table, table
 
@@ -60,9 +62,10 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """The loss ledger in one line: how many kinds of evidence are known to be lost, and its other findings."""
+    """The loss ledger in one line: how many kinds of evidence are lost, a word for the worst of it, and its other findings."""
 
     lost: int
+    word: str
     sentence: str
 
 
@@ -190,7 +193,19 @@ def run_overview(source: Source, run_id: str, asked: Asked, selection: Selection
     report, plan = report_of(source, run_id), plan_of(source, run_id)
     left_out = [*run.summary.not_evaluated, *((item["reason"], item["requests"]) for item in plan["excluded"])]
     by_count = sorted(((reason, count) for reason, count in left_out), key=lambda row: (-row[1], row[0]))
-    found = [_entry(policy, run, policy.days, selection, is_stale=False) for policy in sorted(report.policies, key=urgency)]
+    width = bar_seconds(report) if is_of_policies(run) else None
+    charts = selected_timelines(source, run_id, _EVERYTHING, width) if width is not None else None
+    found = [
+        _entry(
+            policy,
+            run,
+            policy.days,
+            selection,
+            timeline(policy.days) if charts is None else charts.get((policy.policy, policy.binding)),
+            is_stale=False,
+        )
+        for policy in sorted(report.policies, key=urgency)
+    ]
     return {
         "run": run,
         "report": report,
@@ -220,7 +235,9 @@ def extent(source: Source) -> Extent:
 def losses(findings: Sequence[Finding]) -> Losses:
     """The ledger in one line."""
     lost = sum(each.severity is Severity.LOST for each in findings)
-    return Losses(lost, loss_answer((each.severity, each.found) for each in findings))
+    found = {each.severity for each in findings}
+    less = "possible" if Severity.POSSIBLE in found else "withheld" if Severity.WITHHELD in found else "none"
+    return Losses(lost, f"{lost:,}" if lost else less, loss_answer((each.severity, each.found) for each in findings))
 
 
 def findings(source: Source, now: datetime) -> list[Finding]:
@@ -256,13 +273,15 @@ async def entries(
                     found.append(Awaited(item, run, policy_address(run.run_id, item.policy, item.binding, selection)))
             continue
         days = await _days(asker, run, selection, max(left, 0.1))
+        charts = await _charts(asker, run, report, selection, max(left, 0.1))
         for policy in report.policies:
             is_stale = run.until is None and last_ts is not None and report.last_ts is not None and last_ts > report.last_ts
             if policy.policy in others:
                 own: Sequence[DayCount] | None = None
                 if days is not None:
                     own = policy.days if days is _ALL else days.get((policy.policy, policy.binding), ())
-                entry = _entry(policy, run, own, selection, is_stale=is_stale)
+                chart = charts.get((policy.policy, policy.binding)) if charts is not None else timeline(own or ())
+                entry = _entry(policy, run, own, selection, chart, is_stale=is_stale)
                 found.append(replace(entry, others=others[policy.policy], others_href=address("/runs", policy=policy.policy)))
     decided = [entry for entry in found if isinstance(entry, Entry)]
     return sorted(decided, key=lambda entry: urgency(entry.policy)), [entry for entry in found if isinstance(entry, Awaited)]
@@ -274,6 +293,15 @@ async def _days(asker: Asker, run: Run, selection: Selection, seconds: float) ->
         return _ALL
     work = partial(selected_days, run_id=run.run_id, selection=selection)
     return await in_time(asker, f"selected {run.run_id} {selection}", work, seconds)
+
+
+async def _charts(asker: Asker, run: Run, report: Report, selection: Selection, seconds: float) -> Mapping[Key, Timeline] | None:
+    """The charts of a log that is too short for bars of days; None for another one, and without time to count them."""
+    width = bar_seconds(report)
+    if width is None or not is_of_policies(run):
+        return None
+    work = partial(selected_timelines, run_id=run.run_id, selection=selection, seconds=width)
+    return await in_time(asker, f"charts {run.run_id} {selection}", work, seconds)
 
 
 _ALL: Mapping[Key, tuple[DayCount, ...]] = {}
@@ -319,7 +347,15 @@ async def recorded_policies(asker: Asker) -> list[str]:
     return sorted({row.policy for row in rows or ()})
 
 
-def _entry(policy: PolicyReadiness, run: Run, days: Sequence[DayCount] | None, selection: Selection, *, is_stale: bool) -> Entry:
+def _entry(
+    policy: PolicyReadiness,
+    run: Run,
+    days: Sequence[DayCount] | None,
+    selection: Selection,
+    chart: Timeline | None,
+    *,
+    is_stale: bool,
+) -> Entry:
     href = policy_address(run.run_id, policy.policy, policy.binding, selection)
     counts: Counts | None
     if days is policy.days:
@@ -327,7 +363,7 @@ def _entry(policy: PolicyReadiness, run: Run, days: Sequence[DayCount] | None, s
         counts = Counts(exposure.requests_matched, policy.denials.requests, exposure.requests_unknown)
     else:
         counts = None if days is None else counted_days(days)
-    return Entry(policy, run, counts, timeline(days or ()), href, is_stale)
+    return Entry(policy, run, counts, chart, href, is_stale)
 
 
 _FIRST = "What was tried, what needs a decision first"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from api.stages.pages import is_of_policies
 from ingest.counted import counted
 from pipeline.readiness.counting.writers import Writer, last_writers
-from pipeline.readiness.model import PolicyReadiness
+from pipeline.readiness.model import DayCount, PolicyReadiness
 from pipeline.readiness.report import Report
 from pipeline.report.workloads import Denied
 from pipeline.runs import RunStore
@@ -25,7 +25,7 @@ from .charts import Timeline, timeline
 from .html import address
 from .manifest import SourceLine, binding_manifest, policy_manifest, source_lines
 from .policy_tables import policy_tables
-from .selected import Counts, counted_days, narrows, selected_days
+from .selected import Counts, bar_seconds, counted_days, narrows, selected_days, selected_timelines
 from .selection import Selection, of_day
 from .tables import Asked, Table
 
@@ -109,7 +109,7 @@ def policy_view(source: Source, run_id: str, policy: str, binding: str | None, s
         run=run,
         report=report,
         entry=entry,
-        chart=timeline(days),
+        chart=_chart(source, run, report, entry, days, selection),
         link=Links(run_id, policy, binding, report.clusters[0] if len(report.clusters) == 1 else None),
         source=text,
         binding_source=binding_text,
@@ -120,6 +120,16 @@ def policy_view(source: Source, run_id: str, policy: str, binding: str | None, s
         tables=tables,
         writers=_writers(source, owners.rows) if owners is not None else {},
     )
+
+
+def _chart(
+    source: Source, run: Run, report: Report, entry: PolicyReadiness, days: Sequence[DayCount], selection: Selection
+) -> Timeline | None:
+    """The bars of days, or of shorter stretches over a short log."""
+    seconds = bar_seconds(report)
+    if seconds is None or not is_of_policies(run):
+        return timeline(days)
+    return selected_timelines(source, run.run_id, selection, seconds).get((entry.policy, entry.binding))
 
 
 def _writers(source: Source, found: Iterable[Denied]) -> Mapping[tuple[str, str], Writer]:

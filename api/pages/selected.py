@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.readiness.model import DayCount
+from pipeline.readiness.report import Report
 from pipeline.runs import RunStore
+from pipeline.stages.over_time import slot_width
 
 from ..ask.listing import Parameters, conditions, rows_of
 from ..ask.questions import RequestedObject, TimeFilters
 from ..ask.reads import Source
+from .charts import MomentCount, Timeline, timeline_of
 from .selection import Selection
 
-# Collapses the verdicts on a request like the readiness report (judged.sql), and counts them per day like it (days.sql).
-_DAYS = """
+# Collapses the verdicts on a request like the readiness report (judged.sql), and counts them per day like it (days.sql), or in
+# shorter slots of time.
+_SLOTS = """
     WITH judged AS (
         SELECT policy, binding, cluster, audit_id, ts,
             CASE
@@ -27,9 +31,9 @@ _DAYS = """
         WHERE decision <> 'nomatch' AND {where}
         GROUP BY ALL
     )
-    SELECT policy, binding, ts::DATE AS day, count(*) AS matched,
+    SELECT policy, binding, {slot} AS slot, count(*) AS matched,
         count(*) FILTER (outcome = 'deny') AS denied, count(*) FILTER (outcome = 'unknown') AS unknown
-    FROM judged GROUP BY ALL ORDER BY day
+    FROM judged GROUP BY ALL ORDER BY slot
 """
 _SAME_REQUEST = "EXISTS (FROM requests AS r WHERE r.cluster = v.cluster AND r.audit_id = v.audit_id AND r.ts = v.ts AND {where})"
 # Counts like recorded.sql the records that policies in force left in the log.
@@ -47,6 +51,9 @@ _RECORDED = """
     FROM failed FULL JOIN denied USING (cluster, policy, binding)
     ORDER BY coalesce(failed.failures, 0) + coalesce(denied.denied_requests, 0) DESC, cluster, policy, binding
 """
+
+# Bars of days say nothing of a shorter log.
+_SHORT_SECONDS = 3 * 86_400
 
 Key = tuple[str, str | None]
 
@@ -67,17 +74,39 @@ def narrows(selection: Selection) -> bool:
 
 def selected_days(source: Source, run_id: str, selection: Selection) -> Mapping[Key, tuple[DayCount, ...]]:
     """For each (policy, binding) of a finished replay its counts per UTC day, of the selected requests only."""
+    found: dict[Key, list[DayCount]] = {}
+    for row in _counted(source, run_id, selection, "ts::DATE"):
+        days = found.setdefault((row["policy"], row["binding"]), [])
+        days.append(DayCount(row["slot"], row["matched"], row["denied"], row["unknown"]))
+    return {key: tuple(days) for key, days in found.items()}
+
+
+def selected_timelines(source: Source, run_id: str, selection: Selection, seconds: int) -> Mapping[Key, Timeline]:
+    """For each (policy, binding) of a finished replay its chart in bars of so many seconds, of the selected requests only."""
+    found: dict[Key, list[MomentCount]] = {}
+    for row in _counted(source, run_id, selection, f"time_bucket(INTERVAL '{seconds:d} seconds', ts)"):
+        moments = found.setdefault((row["policy"], row["binding"]), [])
+        moments.append(MomentCount(row["slot"], row["matched"], row["denied"], row["unknown"]))
+    charts = {key: timeline_of(moments, seconds) for key, moments in found.items()}
+    return {key: chart for key, chart in charts.items() if chart is not None}
+
+
+def bar_seconds(report: Report) -> int | None:
+    """How long bars last over a log that is too short for bars of days; None for a longer one."""
+    if report.first_ts is None or report.last_ts is None:
+        return None
+    seconds = (report.last_ts - report.first_ts).total_seconds()
+    return slot_width(int(seconds) + 1) if seconds < _SHORT_SECONDS else None
+
+
+def _counted(source: Source, run_id: str, selection: Selection, slot: str) -> list[dict[str, Any]]:
     parameters = Parameters()
     file = parameters.bind(str(RunStore(source.lake).run(run_id).verdicts))
     where = conditions(TimeFilters(**selection.filters("since", "until", "cluster")), parameters)
     if selection.namespace:
         named = conditions(RequestedObject(**selection.filters("namespace")), parameters)
         where.append(_SAME_REQUEST.format(where=" AND ".join(named)))
-    found: dict[Key, list[DayCount]] = {}
-    for row in rows_of(source, _DAYS.format(file=file, where=" AND ".join(where)), parameters):
-        days = found.setdefault((row["policy"], row["binding"]), [])
-        days.append(DayCount(row["day"], row["matched"], row["denied"], row["unknown"]))
-    return {key: tuple(days) for key, days in found.items()}
+    return rows_of(source, _SLOTS.format(file=file, where=" AND ".join(where), slot=slot), parameters)
 
 
 def counted_days(days: Sequence[DayCount]) -> Counts:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from api.pages.charts import timeline
+from api.pages.charts import MomentCount, timeline, timeline_of
 from api.pages.manifest import SourceLine, binding_manifest, policy_manifest, source_lines
 from ingest.errors import InputError
 from pipeline.policies.model import PolicySet
@@ -63,6 +63,17 @@ def test_every_day_of_a_time_without_gaps_has_its_place() -> None:
     first, last = found.matched.bars
     assert last.x == pytest.approx(3 * 100 / 14, abs=0.01)
     assert (first.height, last.height, last.y) == (pytest.approx(100 / 3, abs=0.01), 100, 0)
+
+
+def test_a_short_time_has_bars_of_seconds() -> None:
+    start = datetime(2026, 11, 1, 3, 24, 15, tzinfo=UTC)
+    found = timeline_of([MomentCount(start, 10, 1, 0), MomentCount(start + timedelta(seconds=15), 30, 0, 2)], 5)
+    assert found is not None
+    assert (found.step, found.denied.total, found.matched.total, found.unknown.total) == ("5 seconds", 1, 40, 2)
+    assert [bar.label for bar in found.matched.bars] == ["2026-11-01 03:24:15: 10", "2026-11-01 03:24:30: 30"]
+    assert found.matched.bars[1].x == pytest.approx(3 * 100 / 14, abs=0.01)
+    assert [tick.label for tick in found.ticks] == ["03:24:15 – 03:24:30"]
+    assert timeline_of([], 5) is None
 
 
 def test_a_long_time_is_shown_by_week_and_no_count_gets_lost() -> None:

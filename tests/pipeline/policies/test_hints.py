@@ -14,7 +14,7 @@ from pipeline.stages.validating.hints import hints_on
 from pipeline.stages.validating.load import parse_policy_set
 from tests.yaml_text import load_yaml
 
-CASES: list[dict[str, Any]] = load_yaml((Path(__file__).parents[2] / "cases" / "policies" / "hints.yaml").read_text())
+CASES: list[dict[str, Any]] = load_yaml((Path(__file__).parents[2] / "cases" / "readiness" / "policy-hints.yaml").read_text())
 
 
 def _policy(case: dict[str, Any], name: str = "p", *, binds: bool = False) -> dict[str, Any]:
