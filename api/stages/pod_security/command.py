@@ -157,7 +157,7 @@ def workloads_table(found: Sequence[NamespaceLevel], are_several: bool) -> Table
         Column("namespace", may_shorten=True),
         Column("level", may_go=3),
         Column("workload", may_shorten=True),
-        Column("checks", prose=True),
+        Column("checks"),
         Column("requests", number=True, may_go=1),
         Column("existing", number=True, may_go=2),
     ]
@@ -167,11 +167,16 @@ def workloads_table(found: Sequence[NamespaceLevel], are_several: bool) -> Table
             grouped.setdefault((row.cluster, row.namespace, str(row.level), row.workload), []).append(row)
     # Requests of a workload fail several checks, and each check has all that fail it.
     rows = [
-        [*place, ", ".join(row.check for row in own), max(row.requests for row in own), max(row.existing for row in own)]
+        [*place, _few([row.check for row in own]), max(row.requests for row in own), max(row.existing for row in own)]
         for place, own in grouped.items()
     ]
     notes = ("-o wide has each check with its field, and the change that lets the Pods pass",) if rows else ()
     return Table("obstacles", columns, rows, "What the next level would refuse", notes)
+
+
+def _few(checks: Sequence[str]) -> str:
+    """The first of some checks, and how many more there are: one line per workload."""
+    return checks[0] if len(checks) == 1 else f"{checks[0]} +{len(checks) - 1}"
 
 
 def obstacles_table(found: Sequence[NamespaceLevel], are_several: bool) -> Table:

@@ -97,7 +97,7 @@ def outage_tables(found: Outage, words: str, more_notes: Sequence[str]) -> list[
         *more_notes,
     ]
     hits = [
-        Column("system"), Column("resource"), Column("user", may_shorten=True), Column("namespace"),
+        Column("system", may_go=1), Column("resource", may_shorten=True), Column("user", may_shorten=True), Column("namespace"),
         Column("refused", number=True), Column("unchecked", number=True), Column("example", "AUDIT ID", wide=True),
     ]  # fmt: skip
     why = [[getattr(each, column.key) for column in hits] for each in found.hits]
