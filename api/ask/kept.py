@@ -105,6 +105,11 @@ def rollout_of(source: Source, run_id: str) -> list[Rollout]:
     return _kept.get(source, ("rollout", run_id), _REPORT_SECONDS, lambda: run_reads.rollout(source, run_id))
 
 
+def about_run(source: Source, run_id: str, name: str, make: Callable[[], Answer]) -> Answer:
+    """An answer about the verdicts of a finished replay, such as its charts."""
+    return _kept.get(source, (name, run_id), _REPORT_SECONDS, make)
+
+
 def about_lake(source: Source, name: str, make: Callable[[], Answer]) -> Answer:
     """An answer about the whole lake, such as the loss ledger."""
     return _kept.get(source, (name,), _LEDGER_SECONDS, make)

@@ -11,6 +11,7 @@ from pipeline.readiness.report import Report
 from pipeline.runs import RunStore
 from pipeline.stages.over_time import slot_width
 
+from ..ask.kept import about_run
 from ..ask.listing import Parameters, conditions, rows_of
 from ..ask.questions import RequestedObject, TimeFilters
 from ..ask.reads import Source
@@ -83,6 +84,10 @@ def selected_days(source: Source, run_id: str, selection: Selection) -> Mapping[
 
 def selected_timelines(source: Source, run_id: str, selection: Selection, seconds: int) -> Mapping[Key, Timeline]:
     """For each (policy, binding) of a finished replay its chart in bars of so many seconds, of the selected requests only."""
+    return about_run(source, run_id, f"charts {selection} {seconds}", lambda: _timelines(source, run_id, selection, seconds))
+
+
+def _timelines(source: Source, run_id: str, selection: Selection, seconds: int) -> Mapping[Key, Timeline]:
     found: dict[Key, list[MomentCount]] = {}
     for row in _counted(source, run_id, selection, f"time_bucket(INTERVAL '{seconds:d} seconds', ts)"):
         moments = found.setdefault((row["policy"], row["binding"]), [])
