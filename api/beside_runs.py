@@ -7,8 +7,10 @@ other rules.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -127,3 +129,31 @@ def keep_costs(lake: Path, run_id: str, costs: bytes) -> None:
 def kept_costs(lake: Path, run_id: str) -> bytes | None:
     """The kept costs of a run; None where they were not counted."""
     return RunStore(lake).run(run_id).kept(_COSTS)
+
+
+@dataclass(frozen=True, slots=True)
+class MomentCount:
+    """The requests of a stretch of time, which begins at `start`: those that matched, would be denied, or are unknown."""
+
+    start: datetime
+    matched: int
+    denied: int
+    unknown: int
+
+
+# Policy, binding, and its counts in the order of time.
+ChartCounts: TypeAlias = tuple[str, str | None, list[MomentCount]]
+
+
+def keep_charts(lake: Path, run_id: str, seconds: int, counts: list[ChartCounts]) -> None:
+    """Keep the counts behind the charts of a run, in stretches of so many seconds. Raises OSError."""
+    RunStore(lake).run(run_id).keep(f"charts-{seconds}.json", msgspec.json.encode(counts))
+
+
+def kept_charts(lake: Path, run_id: str, seconds: int) -> list[ChartCounts] | None:
+    """The kept counts; None without any, or for the file of another version of Hindcast."""
+    kept = RunStore(lake).run(run_id).kept(f"charts-{seconds}.json")
+    try:
+        return msgspec.json.decode(kept, type=list[ChartCounts]) if kept is not None else None
+    except msgspec.DecodeError:
+        return None

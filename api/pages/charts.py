@@ -9,6 +9,8 @@ from datetime import UTC, datetime, time, timedelta
 from pipeline.readiness.model import DayCount
 from pipeline.stages.over_time import span_words
 
+from ..beside_runs import MomentCount
+
 # More bars than this are thinner than a finger on a phone; then each bar is a week.
 _DAYS_MAX = 92
 _GAP = 0.18
@@ -60,16 +62,6 @@ class Timeline:
     denied: Series
     unknown: Series
     matched: Series
-
-
-@dataclass(frozen=True, slots=True)
-class MomentCount:
-    """The same as DayCount for a shorter stretch of time, which begins at `start`."""
-
-    start: datetime
-    matched: int
-    denied: int
-    unknown: int
 
 
 def timeline(days: Sequence[DayCount]) -> Timeline | None:

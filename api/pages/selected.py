@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,8 @@ from ..ask.kept import about_run
 from ..ask.listing import Parameters, conditions, rows_of
 from ..ask.questions import RequestedObject, TimeFilters
 from ..ask.reads import Source
-from .charts import MomentCount, Timeline, timeline_of
+from ..beside_runs import ChartCounts, MomentCount, keep_charts, kept_charts
+from .charts import Timeline, timeline_of
 from .selection import Selection
 
 # Collapses the verdicts on a request like the readiness report (judged.sql), and counts them per day like it (days.sql), or in
@@ -83,17 +85,31 @@ def selected_days(source: Source, run_id: str, selection: Selection) -> Mapping[
 
 
 def selected_timelines(source: Source, run_id: str, selection: Selection, seconds: int) -> Mapping[Key, Timeline]:
-    """For each (policy, binding) of a finished replay its chart in bars of so many seconds, of the selected requests only."""
-    return about_run(source, run_id, f"charts {selection} {seconds}", lambda: _timelines(source, run_id, selection, seconds))
+    """For each (policy, binding) of a finished replay its chart in bars of so many seconds, of the selected requests only.
+
+    Those of all requests are kept next to the replay, whose verdicts never change.
+    """
+    name = f"charts {selection} {seconds}"
+    return about_run(source, run_id, name, lambda: _timelines(source, run_id, selection, seconds))
 
 
 def _timelines(source: Source, run_id: str, selection: Selection, seconds: int) -> Mapping[Key, Timeline]:
+    counts = kept_charts(source.lake, run_id, seconds) if not narrows(selection) else None
+    if counts is None:
+        counts = _moments(source, run_id, selection, seconds)
+        if not narrows(selection):
+            with suppress(OSError):  # a read-only lake counts them again each time
+                keep_charts(source.lake, run_id, seconds, counts)
+    charts = {(policy, binding): timeline_of(moments, seconds) for policy, binding, moments in counts}
+    return {key: chart for key, chart in charts.items() if chart is not None}
+
+
+def _moments(source: Source, run_id: str, selection: Selection, seconds: int) -> list[ChartCounts]:
     found: dict[Key, list[MomentCount]] = {}
     for row in _counted(source, run_id, selection, f"time_bucket(INTERVAL '{seconds:d} seconds', ts)"):
         moments = found.setdefault((row["policy"], row["binding"]), [])
         moments.append(MomentCount(row["slot"], row["matched"], row["denied"], row["unknown"]))
-    charts = {key: timeline_of(moments, seconds) for key, moments in found.items()}
-    return {key: chart for key, chart in charts.items() if chart is not None}
+    return [(*key, moments) for key, moments in found.items()]
 
 
 def bar_seconds(report: Report) -> int | None:

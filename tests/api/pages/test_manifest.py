@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from api.pages.charts import MomentCount, timeline, timeline_of
+from api.beside_runs import ChartCounts, MomentCount, keep_charts, kept_charts
+from api.pages.charts import timeline, timeline_of
 from api.pages.manifest import SourceLine, binding_manifest, policy_manifest, source_lines
 from ingest.errors import InputError
 from pipeline.policies.model import PolicySet
 from pipeline.readiness.model import DayCount
+from pipeline.runs import RunStore
 from pipeline.stages.validating.load import load_policy_set, parse_policy_set
 from pipeline.stages.validating.plan import _policy_document
 from tests.yaml_text import load_yaml
@@ -83,3 +85,14 @@ def test_a_long_time_is_shown_by_week_and_no_count_gets_lost() -> None:
     assert (found.step, len(found.matched.bars)) == ("week", 29)
     assert (found.matched.total, found.denied.total, found.matched.peak) == (1000, 100, 35)
     assert timeline([]) is None
+
+
+def test_the_counts_behind_charts_are_kept_next_to_their_run(replayed_lake: Path) -> None:
+    run_id = next(RunStore(replayed_lake).every()).run_id
+    start = datetime(2026, 11, 1, tzinfo=UTC)
+    counts: list[ChartCounts] = [("p", None, [MomentCount(start, 3, 1, 0)]), ("p", "b", [])]
+    assert kept_charts(replayed_lake, run_id, 7) is None
+    keep_charts(replayed_lake, run_id, 7, counts)
+    assert kept_charts(replayed_lake, run_id, 7) == counts
+    RunStore(replayed_lake).run(run_id).keep("charts-7.json", b"[1]")
+    assert kept_charts(replayed_lake, run_id, 7) is None
