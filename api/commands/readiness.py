@@ -82,6 +82,8 @@ def command(
     chosen = ReadinessRules.load(rules) if rules else ReadinessRules()
     given = given_of(read_texts(policies), version, own.lake)
     warn_of(own, given)
+    for hint in (each for stage, rules in given.stages for each in stage.readiness.hints(rules)):
+        own.say(hint)
     files = cluster_files(own, cluster)
     check_window(own, window)
     asked = StageAsked(window, version, other_authorizers, only_given)

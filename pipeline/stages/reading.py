@@ -42,6 +42,12 @@ class StageReading(Generic[RulesT]):
         """
         return ()
 
+    def hints(self, rules: RulesT) -> Sequence[str]:
+        """What in the manifests may not do what their writer wants, though it does what it says. Reports tell it, and no verdict
+        follows from it.
+        """
+        return ()
+
     def remarks(self, rules: RulesT, version: tuple[int, int]) -> Sequence[str]:
         """What a server of this minor version makes of the manifests that a user may not expect, as sentences."""
         return ()

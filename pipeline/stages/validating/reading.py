@@ -45,14 +45,17 @@ class PolicyReading(StageReading[PolicySet]):
         return [(each.source, each.error) for errors in found for each in errors]
 
     def remarks(self, rules: PolicySet, version: tuple[int, int]) -> Sequence[str]:
-        """See StageReading: bindings of policies that are not there, and hints."""
+        """See StageReading: bindings of policies that are not there."""
         names = {policy.name for policy in rules.policies}
-        unbound = [
+        return [
             f"{binding.source}: {binding.name} binds {binding.policy_name}, which -f does not give: it has no effect"
             for binding in rules.bindings
             if binding.policy_name not in names
         ]
-        return [*unbound, *hints_on(rules)]
+
+    def hints(self, rules: PolicySet) -> Sequence[str]:
+        """See StageReading."""
+        return [*hints_on(rules)]
 
     def with_recorded(self, reader: LakeReader, cluster: str, moment: datetime, rules: PolicySet | None) -> PolicySet:
         """See StageReading: given policies take bindings from the log, and given bindings take policies."""
