@@ -107,8 +107,8 @@ class ExplainedPolicy:
 class Responsible:
     """Whom a request comes back to. `chain` is its object and the controllers above it, as `Kind/name`, the outermost last.
 
-    `team` is told by a label or an annotation at `team_source`. `writer` is the person or pipeline that last wrote the outermost
-    object; both are empty where the log does not tell.
+    A label or an annotation at `team_source` names the `team`. `writer` is the person or pipeline that last wrote the outermost
+    object. Both are empty where the log does not show them.
     """
 
     chain: tuple[str, ...]

@@ -113,7 +113,7 @@ def _rollout(policy: str, binding: str | None, spaces: Sequence[_Space], needed:
 def _wave(
     number: int, why: str, spaces: Sequence[_Space], needed: Iterable[Needed], binding: Object, before: tuple[Object, ...]
 ) -> Wave:
-    """A wave of this binding; `before` is what is in its place before, and stays what goes back to."""
+    """A wave of this binding. `before` holds the binding of this name that the cluster has before the wave, if there is one."""
     names = tuple(sorted(each.namespace for each in spaces))
     own = tuple(each for each in needed if each.namespace in names)
     removal = ("kubectl", "delete", binding["kind"].lower(), binding["metadata"]["name"])

@@ -43,9 +43,7 @@ class StageReading(Generic[RulesT]):
         return ()
 
     def hints(self, rules: RulesT) -> Sequence[str]:
-        """What in the manifests may not do what their writer wants, though it does what it says. Reports tell it, and no verdict
-        follows from it.
-        """
+        """What in the manifests may not do what their writer wants, though it does what it says. It changes no verdict."""
         return ()
 
     def remarks(self, rules: RulesT, version: tuple[int, int]) -> Sequence[str]:

@@ -35,8 +35,8 @@ class Needed:
 class Wave:
     """Namespaces that go together, after those before. Without namespaces it is for all that the manifests select.
 
-    `manifests` are to be applied. To go back, `removals` are the commands that take away what the wave adds, and `back` are the
-    manifests of before; `remarks` say what is not known of before.
+    The user applies `manifests`. To go back, the user runs `removals`, the commands that take away what the wave adds, and applies
+    `back`, the manifests of before. `remarks` name what the log does not show of before.
     """
 
     number: int

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, cast
 
-OWN = ("api", "ingest", "pipeline", "queries")
+OWN = ("api", "hindcast", "ingest", "pipeline", "queries")
 _CALL, _TURN, _NAMED = "_counted_call", "_counted_turn", "_counted_named_"
 
 

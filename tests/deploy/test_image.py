@@ -73,7 +73,7 @@ def test_the_image_fits_the_pod(tmp_path: Path) -> None:
 def test_the_steps_of_the_image_install_a_program_that_starts(tmp_path: Path) -> None:
     places = {"/src": str(tmp_path / "src"), "/opt/hindcast": str(tmp_path / "opt" / "hindcast")}
     build = [step for step in stages()[0] if step.word in ("COPY", "RUN")][1:]
-    assert [step.word for step in build] == ["COPY"] * 5 + ["RUN"]
+    assert [step.word for step in build] == ["COPY"] * 6 + ["RUN"]
     for step in build[:-1]:
         *given, target = step.text.split()
         folder = tmp_path / target.lstrip("/")

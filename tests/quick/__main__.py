@@ -37,7 +37,7 @@ SMOKE = (
 _LISTED_MAX = 12
 _KEPT_SECONDS = "tests/seconds.json"
 # The packages of [tool.mypy].
-_TYPED = ("ingest/", "queries/", "pipeline/", "api/")
+_TYPED = ("ingest/", "queries/", "pipeline/", "api/", "hindcast/")
 
 
 def changed_files(base: str | None) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from api.stages import OF_STAGES
 
 ROOT = Path(__file__).parents[2]
-_PACKAGES = ("ingest", "queries", "pipeline", "api", "tests", "docs")
+_PACKAGES = ("ingest", "queries", "pipeline", "api", "hindcast", "tests", "docs")
 # Files that hold no code and are used by name: an SQL statement, a template, a schema, a case.
 _NAMED = (".sql", ".j2", ".yaml", ".json", ".jsonl", ".css", ".js", ".txt", ".zst")
 _IMPORT = re.compile(r"^[ \t]*((?:from[ \t]+[\w.]+[ \t]+import[ \t]*(?:\([^)]*\)|[^\n(]+))|(?:import[ \t]+[\w. ,]+))", re.M)

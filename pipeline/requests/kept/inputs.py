@@ -7,7 +7,6 @@ that of the file itself, so a damaged one does not count. CODE is a digest of th
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
@@ -19,7 +18,6 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
-import xxhash
 
 from ingest.derived import derived_folder
 from ingest.durable import own_name
@@ -29,6 +27,7 @@ from ingest.schema import EVENTS
 
 from ...cel.readset import Reads
 from .facts import state_of
+from .place import by_events, file_digest, forget_gone, is_whole
 from .records import code_digest
 
 _IDENTITY = ["cluster", "audit_id", "ts", "stage_ts"]
@@ -138,10 +137,7 @@ class KeptInputs:
 
     def __init__(self, lake: str | Path, events: Iterable[str]) -> None:
         self._files: dict[str, list[tuple[Path, _Content]]] = {}
-        by_stem: dict[str, list[Path]] = {}
-        with suppress(OSError):
-            for path in sorted(inputs_folder(lake).glob("*-*.parquet")):
-                by_stem.setdefault(path.stem.rpartition("-")[0], []).append(path)
+        by_stem = by_events(inputs_folder(lake))
         for file in events:
             contents = [(path, _content_of(path)) for path in by_stem.get(Path(file).stem, ())]
             state = state_of(file) if contents else None
@@ -189,7 +185,7 @@ def _content_of(path: Path) -> _Content | None:
 def _checked(path: Path, size_bytes: int, changed_ns: int) -> _Content | None:
     """The content of a file; None if it is damaged. A file that has not changed since is not read again."""
     try:
-        if path.stem.rpartition("-")[2] != _digest(path):
+        if not is_whole(path):
             return None
         return msgspec.json.decode((pq.read_metadata(path).metadata or {})[_CONTENT], type=_Content)
     except (OSError, pa.ArrowException, KeyError, msgspec.DecodeError):
@@ -246,7 +242,7 @@ def publish_inputs(lake: str | Path, events: str, classes: Sequence[Made]) -> Pa
                 first += groups
             content = msgspec.json.encode(_Content(size_bytes, changed_ns, documents, entries))
             writer.add_key_value_metadata({_CONTENT.decode(): content.decode()})
-        kept = folder / f"{Path(events).stem}-{_digest(unfinished)}.parquet"
+        kept = folder / f"{Path(events).stem}-{file_digest(unfinished)}.parquet"
         unfinished.replace(kept)
     except (OSError, LakeError):
         with suppress(OSError):
@@ -258,24 +254,12 @@ def publish_inputs(lake: str | Path, events: str, classes: Sequence[Made]) -> Pa
 def tidy_inputs(lake: Path, used: Collection[str], events_bytes: int) -> None:
     """Remove the inputs of files that are gone and of other code; and the oldest ones without a use if all take too much room."""
     folder = inputs_folder(lake)
-    there = stems_of_events(lake)
+    forget_gone(folder, stems_of_events(lake))
     with suppress(OSError):
-        for other in folder.parent.iterdir():
-            if other != folder:
-                shutil.rmtree(other, ignore_errors=True)
-        sizes: dict[Path, int] = {}
-        for path in folder.glob("*-*.parquet"):
-            if path.stem.rpartition("-")[0] in there:
-                sizes[path] = path.stat().st_size
-            else:
-                path.unlink(missing_ok=True)
+        sizes = {path: path.stat().st_size for path in folder.glob("*-*.parquet")}
         too_many = sum(sizes.values()) - _SHARE_MAX * events_bytes
         for path in sorted(sizes.keys() - set(map(Path, used)), key=lambda each: each.stat().st_mtime_ns):
             if too_many <= 0:
                 break
             path.unlink(missing_ok=True)
             too_many -= sizes[path]
-
-
-def _digest(path: Path) -> str:
-    return xxhash.xxh3_128(path.read_bytes()).hexdigest()

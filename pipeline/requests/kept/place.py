@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import shutil
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
+import xxhash
 
 from ingest.durable import write_whole
 
@@ -24,6 +26,40 @@ def keep(file: Path, content: bytes) -> None:
 def digest_of(texts: Iterable[str]) -> str:
     """A short name for some texts."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+
+def file_digest(path: Path) -> str:
+    """The digest of a file, which is part of its name, so that a damaged one does not count. Raises OSError."""
+    digest = xxhash.xxh3_128()
+    with path.open("rb") as file:
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a file is as its name, `STEM-DIGEST.parquet`, says. Raises OSError."""
+    return path.stem.rpartition("-")[2] == file_digest(path)
+
+
+def by_events(folder: Path) -> dict[str, list[Path]]:
+    """The files of a folder, `STEM-DIGEST.parquet`, by the stem of the file of events that each is of."""
+    found: dict[str, list[Path]] = {}
+    with suppress(OSError):
+        for path in sorted(folder.glob("*-*.parquet")):
+            found.setdefault(path.stem.rpartition("-")[0], []).append(path)
+    return found
+
+
+def forget_gone(folder: Path, there: Collection[str]) -> None:
+    """Remove what other code kept next to a folder, and in it what is of files of events that are not among these stems."""
+    with suppress(OSError):
+        for other in folder.parent.iterdir():
+            if other != folder:
+                shutil.rmtree(other, ignore_errors=True)
+        for stem, paths in by_events(folder).items():
+            for path in paths if stem not in there else ():
+                path.unlink(missing_ok=True)
 
 
 def written_table(table: pa.Table, mark: bytes) -> bytes:

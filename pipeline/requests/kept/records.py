@@ -21,14 +21,13 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import xxhash
 
 from ingest.derived import derived_folder
 from ingest.durable import own_name
 from ingest.errors import LakeError
 
 from .admissions import ADMISSIONS
-from .place import digest_of, keep, read_table, written_table
+from .place import digest_of, file_digest, keep, read_table, written_table
 from .touched import touched
 
 # Raised when the meaning of a column changes; other changes of code have another digest anyway.
@@ -214,7 +213,7 @@ def _content(path: Path) -> _Content | None:
 def _checked(path: Path, size_bytes: int, changed_ns: int) -> _Content | None:
     """A file that has not changed since is not read again by a process that replays several times."""
     try:
-        if _digest(path) != path.stem:
+        if file_digest(path) != path.stem:
             return None
         return msgspec.json.decode((pq.read_metadata(path).metadata or {})[_UNITS], type=_Content)
     except (OSError, pa.ArrowException, KeyError, msgspec.DecodeError):
@@ -255,7 +254,7 @@ def _publish(folder: Path, content: _Content, classes: Sequence[int], tables: Se
                     writer.write_table(rows)
                     content.groups.append(number)
             writer.add_key_value_metadata({_UNITS.decode(): msgspec.json.encode(content).decode()})
-        kept = folder / f"{_digest(unfinished)}.parquet"
+        kept = folder / f"{file_digest(unfinished)}.parquet"
         unfinished.replace(kept)
     except OSError:
         with suppress(OSError):
@@ -275,14 +274,6 @@ def _numbered(table: pa.Table) -> pa.Table:
     """The table with a column that numbers units: twice the class, and one more for plain requests."""
     plain = table["is_plain"].cast(pa.int32())
     return table.append_column(_UNIT, pc.add(pc.multiply(table["class"], pa.scalar(2, pa.int32())), plain))
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        digest = xxhash.xxh3_128()
-        while part := file.read(1 << 20):
-            digest.update(part)
-    return digest.hexdigest()
 
 
 @cache

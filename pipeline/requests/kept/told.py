@@ -7,7 +7,6 @@ the rows. The kept rows are of the objects that most policies judge; others are 
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import cache, lru_cache
@@ -16,7 +15,6 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-import xxhash
 
 from ingest.derived import derived_folder
 from ingest.durable import own_name
@@ -25,10 +23,10 @@ from queries import LakeReader
 from queries.catalog import file_literal, needed_by, show_part, text_literal
 
 from .facts import state_of
-from .place import digest_of
+from .place import by_events, digest_of, file_digest, forget_gone, is_whole
 from .sql import statement
 
-# Controllers write these all the time, and few policies judge them: what is seldom asked for is not kept.
+# Controllers write these all the time, and few policies judge them: what they wrote is read when somebody asks for it.
 SELDOM_JUDGED = frozenset((
     "events", "leases", "endpoints", "endpointslices", "ipaddresses", "controllerrevisions", "bindings", "tokenreviews",
     "subjectaccessreviews", "localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews",
@@ -51,7 +49,7 @@ def keep_told(reader: LakeReader, stopped: Callable[[], bool] = lambda: False) -
                 if stopped():
                     return False
                 _keep(own.connection, lake, events)
-    _tidy(Path(lake))
+    forget_gone(_folder(lake), stems_of_events(Path(lake)))
     return True
 
 
@@ -87,10 +85,7 @@ def _folder(lake: str | Path) -> Path:
 
 def _kept(lake: str, events: Collection[str]) -> dict[str, str]:
     """The kept file of each file of events that has one."""
-    by_stem: dict[str, list[Path]] = {}
-    with suppress(OSError):
-        for path in sorted(_folder(lake).glob("*-*.parquet")):
-            by_stem.setdefault(path.stem.rpartition("-")[0], []).append(path)
+    by_stem = by_events(_folder(lake))
     found: dict[str, str] = {}
     for file in events:
         for path in by_stem.get(Path(file).stem, ()):
@@ -116,9 +111,7 @@ def _mark_in(path: Path) -> bytes | None:
 def _checked(path: Path, size_bytes: int, changed_ns: int) -> bytes | None:
     """Which file of events a kept file is of; None if it is damaged. A file that has not changed since is not read again."""
     try:
-        if path.stem.rpartition("-")[2] != _digest(path):
-            return None
-        return (pq.read_metadata(path).metadata or {}).get(_OF)
+        return (pq.read_metadata(path).metadata or {}).get(_OF) if is_whole(path) else None
     except (OSError, pa.ArrowException):
         return None
 
@@ -133,26 +126,10 @@ def _keep(connection: duckdb.DuckDBPyConnection, lake: str, events: str) -> None
     try:
         folder.mkdir(parents=True, exist_ok=True)
         pq.write_table(rows.replace_schema_metadata({_OF: mark}), unfinished, compression="zstd", write_statistics=False)
-        unfinished.replace(folder / f"{Path(events).stem}-{_digest(unfinished)}.parquet")
+        unfinished.replace(folder / f"{Path(events).stem}-{file_digest(unfinished)}.parquet")
     except OSError:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
-
-
-def _tidy(lake: Path) -> None:
-    """Remove what is kept of files of events that are gone, and by other code."""
-    folder, there = _folder(lake), stems_of_events(lake)
-    with suppress(OSError):
-        for other in folder.parent.iterdir():
-            if other != folder:
-                shutil.rmtree(other, ignore_errors=True)
-        for path in folder.glob("*-*.parquet"):
-            if path.stem.rpartition("-")[0] not in there:
-                path.unlink(missing_ok=True)
-
-
-def _digest(path: Path) -> str:
-    return xxhash.xxh3_128(path.read_bytes()).hexdigest()
 
 
 @cache

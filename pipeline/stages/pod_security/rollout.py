@@ -62,7 +62,7 @@ def _by_name(found: Iterable[NamespaceLevel], rules: Given, level: Level) -> _Sp
 
 
 def _wanted(rules: Given, namespace: str) -> Mapping[str, str] | None:
-    """The labels that are to be in force in a namespace; None where it was not asked for."""
+    """The labels that the user wants for a namespace; None where the user gives none."""
     own = rules.labels.get(namespace)
     return rules.everywhere if own is None else own
 

@@ -13,6 +13,7 @@ import pytest
 from ingest.lake import Lake
 from pipeline.policies.model import PolicySet
 from pipeline.requests.kept import inputs
+from pipeline.requests.kept.place import file_digest
 from pipeline.requests.prefill import prefill
 from tests.pipeline.requests.kept.test_kept import POLICIES, Cluster, arrive, cluster_of, lake_of, replay, verdicts, without_kept
 
@@ -47,7 +48,7 @@ def spoil(file: Path) -> None:
             writer.write_table(changed.slice(first, stored.row_group(number).num_rows))
             first += stored.row_group(number).num_rows
         writer.add_key_value_metadata({"hindcast.inputs": stored.metadata[b"hindcast.inputs"].decode()})
-    file.rename(file.with_stem(f"{file.stem.partition('-')[0]}-{inputs._digest(file)}"))
+    file.rename(file.with_stem(f"{file.stem.partition('-')[0]}-{file_digest(file)}"))
 
 
 def test_an_edited_policy_takes_over_the_inputs_of_the_one_before(lake: Lake) -> None:

@@ -28,6 +28,7 @@ from ingest.sources.files import ingest_files
 from pipeline import Window, plan_replay, run_replay
 from pipeline.policies.model import PolicySet
 from pipeline.requests.kept import records as kept
+from pipeline.requests.kept.place import file_digest
 from pipeline.runs import RunStore, RunSummary
 from pipeline.stages.validating.load import load_policy_set
 from queries import open_lake
@@ -114,7 +115,7 @@ def spoil(file: Path) -> None:
             writer.write_table(table.slice(first, groups.row_group(number).num_rows))
             first += groups.row_group(number).num_rows
         writer.add_key_value_metadata({"hindcast.units": stored[b"hindcast.units"].decode()})
-    file.rename(file.with_stem(kept._digest(file)))
+    file.rename(file.with_stem(file_digest(file)))
 
 
 @settings(max_examples=4, deadline=None)

@@ -39,7 +39,7 @@ def _kept(lake: Path) -> list[Path]:
 
 
 def _told(reader: LakeReader) -> list[tuple[Any, ...]]:
-    """What is told of the requests in `asked`."""
+    """What the bodies of the requests in `asked` show."""
     show_told(reader, "asked", _BY)
     return reader.connection.execute(f"FROM told SEMI JOIN asked USING ({_BY}) ORDER BY ALL").fetchall()
 
